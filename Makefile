@@ -1,0 +1,60 @@
+# make run [TARGET=http://host:8000]   the daemon, on an embedded simulated engine unless TARGET names one
+# make test                            linters, types and every test; what they need is installed first
+# make bench                           ratios against the real alternatives (docs/performance.md)
+# make lock                            refresh the hashed requirements files
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+DEBIAN_PACKAGES := prometheus nginx-light
+
+.PHONY: run test lint unit bench lock debian clean
+
+run: $(VENV)/.runtime
+ifdef TARGET
+	@PYTHONPATH=exporter exec $(BIN)/python -m vllm_advisor serve --target=$(TARGET)
+else
+	@PYTHONPATH=exporter exec $(BIN)/python -m vllm_advisor demo
+endif
+
+test: lint unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: $(VENV)/.dev debian
+	$(BIN)/pytest
+
+bench: $(VENV)/.dev debian
+	$(BIN)/python bench/run.py
+
+debian:
+	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else echo "These Debian packages are needed by the tests: run 'apt-get install" $$missing"' as root." >&2; exit 1; fi
+
+lock: $(VENV)/.dev
+	$(BIN)/pip install --quiet --group lock
+	$(LOCK) --output-file requirements.txt pyproject.toml
+	$(LOCK) --output-file requirements-dev.txt --group dev --constraints requirements.txt pyproject.toml
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 with its venv module is needed: run 'apt-get install python3-venv' as root." >&2; exit 1; }
+
+$(VENV)/.runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.runtime $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""Pure functions from evidence and configuration to ceilings, flags and advice."""

@@ -1,0 +1,336 @@
+"""The configuration file: YAML in, one frozen model out, every problem named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from vllm_advisor.errors import InputError
+from vllm_advisor.units import parse_duration_seconds, parse_size_bytes
+
+__all__ = [
+    "AccessLogConfig",
+    "AdvisorConfig",
+    "ContextConfig",
+    "DeploymentConfig",
+    "EngineConfig",
+    "GlobalConfig",
+    "SloConfig",
+    "StaticConfig",
+    "StorageConfig",
+    "config_for_target",
+    "config_problems",
+    "load_config",
+]
+
+DEFAULT_SLO_TPOT_SECONDS = 0.04
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, float) else parse_duration_seconds(str(value))
+
+
+def _bytes(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else parse_size_bytes(str(value))
+
+
+def _sized(value: object) -> object:
+    if isinstance(value, (int, float)):
+        raise ValueError(f"expected a size with its unit, such as 80GB or 79.1GiB, not {value!r}")
+    return value
+
+
+def _timed(value: object) -> object:
+    if isinstance(value, (int, float)):
+        raise ValueError(f"expected a duration with its unit, such as 40ms, 5s or 7d, not {value!r}")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(gt=0)]
+"""A duration with its unit, over zero."""
+Bytes = Annotated[int, BeforeValidator(_bytes), BeforeValidator(_sized), Field(gt=0)]
+"""A size with its unit, over zero."""
+Count = Annotated[int, Field(strict=True, ge=1)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+def _slo_quantile(value: float | str) -> float | str:
+    if value == "mean" or (isinstance(value, float) and 0.5 <= value <= 0.999):
+        return value
+    raise ValueError(f"expected mean, or a quantile from 0.5 to 0.999, not {value!r}")
+
+
+SloQuantile = Annotated[float | Literal["mean"], AfterValidator(_slo_quantile)]
+
+
+def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
+    return (info.context or {}).get("folder", Path()) / path
+
+
+FilePath = Annotated[Path, AfterValidator(_beside_the_file)]
+"""A path; a relative one starts from the configuration file's folder."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=False, validate_by_alias=True)
+
+
+class GlobalConfig(_Section):
+    """How often engines are scraped, and how long a scrape may take."""
+
+    scrape_interval_seconds: Seconds = Field(5.0, alias="scrape_interval")
+    scrape_timeout_seconds: Seconds = Field(4.0, alias="scrape_timeout")
+    evaluation_interval_seconds: Seconds = Field(10.0, alias="evaluation_interval")
+    page_limit_bytes: Bytes = Field(32_000_000, alias="page_limit")
+
+    @model_validator(mode="after")
+    def _timeout_within_interval(self) -> GlobalConfig:
+        if self.scrape_timeout_seconds > self.scrape_interval_seconds:
+            raise ValueError("scrape_timeout must not be longer than scrape_interval")
+        return self
+
+
+class StorageConfig(_Section):
+    """Where evidence is kept over a restart."""
+
+    path: FilePath = Path("data")
+
+
+class SloConfig(_Section):
+    """The latency target of an interactive deployment."""
+
+    tpot_seconds: Seconds = Field(DEFAULT_SLO_TPOT_SECONDS, alias="tpot")
+    quantile: SloQuantile = 0.99
+    ttft_seconds: Seconds | None = Field(None, alias="ttft")
+
+    @property
+    def tpot_is_assumed(self) -> bool:
+        """Whether the target is the default, since none was given."""
+        return "tpot_seconds" not in self.model_fields_set
+
+    @property
+    def statistic(self) -> str:
+        """The name of the statistic the target is about: ``mean``, ``p50``, ``p99``, ``p99.9``."""
+        return "mean" if isinstance(self.quantile, str) else f"p{self.quantile * 100:g}"
+
+
+class ContextConfig(_Section):
+    """How max-model-len follows from the lengths seen."""
+
+    quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.999
+    margin_ratio: Annotated[float, Field(ge=0, le=10)] = Field(0.25, alias="margin")
+    round_up_to_tokens: Count = Field(1024, alias="round_up_to")
+    window_seconds: Seconds = Field(604800.0, alias="window")
+
+
+class EngineConfig(_Section):
+    """What cannot be read off the engine; the keys are `plan`'s flags, and values read win over these."""
+
+    max_model_len: Count | None = None
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    model_config_path: FilePath | None = Field(None, alias="model_config")
+    startup_log_path: FilePath | None = Field(None, alias="startup_log")
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    dtype: Name | None = None
+    quantization: Name | None = None
+    weights_memory_bytes: Bytes | None = Field(None, alias="weights_memory")
+    tensor_parallel_size: Count = 1
+    pipeline_parallel_size: Count = 1
+    data_parallel_size: Count = 1
+    gpu_memory_bytes: Bytes | None = Field(None, alias="gpu_memory")
+    gpu_memory_utilization_ratio: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, alias="gpu_memory_utilization"
+    )
+    headroom_bytes: Bytes | None = Field(None, alias="headroom")
+    kv_cache_memory_bytes: Bytes | None = Field(None, alias="kv_cache_memory")
+    kv_cache_dtype: Name | None = None
+    block_size_tokens: Count | None = Field(None, alias="block_size")
+    num_gpu_blocks_override: Count | None = None
+    vllm_version: Name | None = None
+    async_scheduling: bool | None = None
+    enable_prefix_caching: bool | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+
+
+class StaticConfig(_Section):
+    """Engines listed by hand, as ``host:port`` or a whole URL."""
+
+    targets: Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
+class AccessLogConfig(_Section):
+    """Access logs of one shape; what a format takes is described in `sources.access_logs`."""
+
+    paths: Annotated[tuple[Name, ...], Field(min_length=1)]
+    format: Name = "auto"
+    fields: dict[str, Name] = Field(default_factory=dict)
+    pattern: Name | None = None
+    models: tuple[Name, ...] = ()
+    match: dict[str, Name] = Field(default_factory=dict)
+
+
+class DeploymentConfig(_Section):
+    """Engines that serve one model with one set of flags and one target."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+    workload: Literal["interactive", "batch"] = "interactive"
+    slo: SloConfig = SloConfig()
+    context: ContextConfig = ContextConfig()
+    engine: EngineConfig = EngineConfig()
+    static_configs: tuple[StaticConfig, ...] = ()
+    access_logs: tuple[AccessLogConfig, ...] = ()
+    sweep_path: FilePath | None = Field(None, alias="sweep")
+
+    @model_validator(mode="after")
+    def _has_somewhere_to_look(self) -> DeploymentConfig:
+        if not (self.static_configs or self.access_logs or self.sweep_path):
+            raise ValueError("needs somewhere to look: static_configs, access_logs or sweep")
+        return self
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every engine listed, as written."""
+        return tuple(target for static in self.static_configs for target in static.targets)
+
+
+class AdvisorConfig(_Section):
+    """The whole file."""
+
+    global_: GlobalConfig = Field(GlobalConfig(), alias="global")
+    storage: StorageConfig = StorageConfig()
+    deployments: Annotated[tuple[DeploymentConfig, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> AdvisorConfig:
+        names = [deployment.name for deployment in self.deployments]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"deployments: the name {name!r} is used twice")
+        return self
+
+
+def load_config(path: Path) -> AdvisorConfig:
+    """Read a configuration file; relative paths in it start from its folder.
+
+    Raises:
+        InputError: the first problem found, with its line and key.
+    """
+    config, problems = _read(path)
+    if config is None:
+        raise problems[0]
+    return config
+
+
+def config_problems(path: Path) -> list[InputError]:
+    """Return every problem of a configuration file, by line."""
+    return _read(path)[1]
+
+
+def config_for_target(target: str, *, slo_tpot: str | None = None) -> AdvisorConfig:
+    """Return the configuration of one engine given on the command line, everything else at its default."""
+    slo = {"tpot": slo_tpot} if slo_tpot else {}
+    deployment = {"name": "default", "slo": slo, "static_configs": [{"targets": [target]}]}
+    try:
+        return AdvisorConfig.model_validate({"deployments": [deployment]})
+    except ValidationError as error:
+        raise InputError(_expectation(error.errors()[0]), key="--slo.tpot") from error
+
+
+def _read(path: Path) -> tuple[AdvisorConfig | None, list[InputError]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        document = yaml.safe_load(text)
+    except OSError as error:
+        return None, [InputError(f"cannot be read: {error.strerror}", path=path)]
+    except UnicodeDecodeError:
+        return None, [InputError("is not UTF-8 text", path=path)]
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        return None, [InputError(f"is not YAML: {error.problem}", path=path, line=line)]
+    except yaml.YAMLError as error:
+        return None, [InputError(f"is not YAML: {str(error).splitlines()[0]}", path=path)]
+    if not isinstance(root, yaml.MappingNode):
+        return None, [InputError("expected a mapping with the key deployments", path=path, line=1)]
+    problems = [InputError("given twice", path=path, line=line, key=key) for key, line in _repeated_keys(root)]
+    config = None
+    try:
+        config = AdvisorConfig.model_validate(document, context={"folder": path.parent})
+    except ValidationError as error:
+        problems += [_located(problem, root, path) for problem in _causes(error)]
+    problems.sort(key=lambda problem: problem.line or 0)
+    return (None if problems else config), problems
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Drop what only follows from another problem deeper inside the same value."""
+    problems = error.errors()
+    places = [problem["loc"] for problem in problems]
+    return [
+        problem
+        for problem, place in zip(problems, places, strict=True)
+        if not any(other[: len(place)] == place and other != place for other in places)
+    ]
+
+
+def _located(problem: Any, root: yaml.Node, path: Path) -> InputError:
+    location = [part for part in problem["loc"] if part not in {"float", "literal['mean']"}]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    return InputError(_expectation(problem), path=path, line=_line_of(root, location), key=key or None)
+
+
+def _expectation(problem: Any) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return "unknown key"
+        case "missing":
+            return "is required"
+        case "value_error":
+            return str(problem["ctx"]["error"])
+    message = str(problem["msg"])
+    return f"expected {message.removeprefix('Input should be ')}, not {problem['input']!r}"
+
+
+def _line_of(root: yaml.Node, location: list[Any]) -> int:
+    node, line = root, root.start_mark.line + 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if found is None:
+                return line
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line
+
+
+def _repeated_keys(node: yaml.Node) -> list[tuple[str, int]]:
+    repeated = []
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                repeated.append((key.value, key.start_mark.line + 1))
+            elif isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+            repeated += _repeated_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            repeated += _repeated_keys(item)
+    return repeated

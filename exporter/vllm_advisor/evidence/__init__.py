@@ -1,0 +1,1 @@
+"""What was observed, rolling and bounded in memory."""

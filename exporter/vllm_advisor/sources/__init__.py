@@ -1,0 +1,1 @@
+"""Outside bytes turned into observations; nothing here knows of advice."""

@@ -1,0 +1,1 @@
+"""What the daemon serves: metrics, JSON API and status page."""
