@@ -1,0 +1,6 @@
+"""The largest concurrency whose time per output token still meets the target: measured, never computed."""
+
+from vllm_advisor.ceilings.latency.curve import CurvePoint, CurveSource, LatencyCeiling
+from vllm_advisor.ceilings.latency.sweep import sweep_ceiling
+
+__all__ = ["CurvePoint", "CurveSource", "LatencyCeiling", "sweep_ceiling"]
