@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import (
@@ -16,6 +16,8 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+
+from pydantic_core import ErrorDetails
 
 from vllm_advisor.errors import InputError
 from vllm_advisor.units import parse_duration_seconds, parse_size_bytes
@@ -47,13 +49,13 @@ def _bytes(value: object) -> int:
 
 
 def _sized(value: object) -> object:
-    if isinstance(value, (int, float)):
+    if not isinstance(value, str):
         raise ValueError(f"expected a size with its unit, such as 80GB or 79.1GiB, not {value!r}")
     return value
 
 
 def _timed(value: object) -> object:
-    if isinstance(value, (int, float)):
+    if not isinstance(value, str):
         raise ValueError(f"expected a duration with its unit, such as 40ms, 5s or 7d, not {value!r}")
     return value
 
@@ -76,7 +78,8 @@ SloQuantile = Annotated[float | Literal["mean"], AfterValidator(_slo_quantile)]
 
 
 def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
-    return (info.context or {}).get("folder", Path()) / path
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder / path
 
 
 FilePath = Annotated[Path, AfterValidator(_beside_the_file)]
@@ -265,7 +268,9 @@ def _read(path: Path) -> tuple[AdvisorConfig | None, list[InputError]]:
         return None, [InputError(f"is not YAML: {str(error).splitlines()[0]}", path=path)]
     if not isinstance(root, yaml.MappingNode):
         return None, [InputError("expected a mapping with the key deployments", path=path, line=1)]
-    problems = [InputError("given twice", path=path, line=line, key=key) for key, line in _repeated_keys(root)]
+    problems = [
+        InputError("given twice", path=path, line=line, key=key) for key, line in _repeated_keys(root)
+    ]
     config = None
     try:
         config = AdvisorConfig.model_validate(document, context={"folder": path.parent})
@@ -275,7 +280,7 @@ def _read(path: Path) -> tuple[AdvisorConfig | None, list[InputError]]:
     return (None if problems else config), problems
 
 
-def _causes(error: ValidationError) -> list[Any]:
+def _causes(error: ValidationError) -> list[ErrorDetails]:
     """Drop what only follows from another problem deeper inside the same value."""
     problems = error.errors()
     places = [problem["loc"] for problem in problems]
@@ -286,13 +291,13 @@ def _causes(error: ValidationError) -> list[Any]:
     ]
 
 
-def _located(problem: Any, root: yaml.Node, path: Path) -> InputError:
+def _located(problem: ErrorDetails, root: yaml.Node, path: Path) -> InputError:
     location = [part for part in problem["loc"] if part not in {"float", "literal['mean']"}]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     return InputError(_expectation(problem), path=path, line=_line_of(root, location), key=key or None)
 
 
-def _expectation(problem: Any) -> str:
+def _expectation(problem: ErrorDetails) -> str:
     match problem["type"]:
         case "extra_forbidden":
             return "unknown key"
@@ -304,7 +309,7 @@ def _expectation(problem: Any) -> str:
     return f"expected {message.removeprefix('Input should be ')}, not {problem['input']!r}"
 
 
-def _line_of(root: yaml.Node, location: list[Any]) -> int:
+def _line_of(root: yaml.Node, location: list[int | str]) -> int:
     node, line = root, root.start_mark.line + 1
     for part in location:
         if isinstance(node, yaml.MappingNode):

@@ -1,8 +1,8 @@
 """What a user can cause, as one tree; each prints as one clear line.
 
-    AdvisorError            what the commands turn into one line on stderr and exit 1
-    ├── InputError          a file, a value or a flag is wrong; names file, line and key
-    └── EvidenceError       the input is fine and does not allow an answer
+AdvisorError            what the commands turn into one line on stderr and exit 1
+├── InputError          a file, a value or a flag is wrong; names file, line and key
+└── EvidenceError       the input is fine and does not allow an answer
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ import re
 __all__ = ["format_bytes", "format_duration", "parse_duration_seconds", "parse_size_bytes"]
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
-_BYTES = {"B": 1, **{f"{p}B": 1000**i for i, p in enumerate("kMGT", 1)}}
-_BYTES |= {"KB": 1000, **{f"{p}iB": 1024**i for i, p in enumerate("KMGT", 1)}}
+_BYTES: dict[str, int] = {"B": 1, "KB": 1000}
+_BYTES |= {f"{prefix}B": 1000**power for power, prefix in enumerate("kMGT", 1)}
+_BYTES |= {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdwy])")
 _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")

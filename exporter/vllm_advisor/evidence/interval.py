@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from itertools import pairwise
 
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 
 __all__ = ["Interval", "LengthCounts", "counters_fell", "interval_between"]
 
-_COUNTERS = tuple(
-    field.name
-    for field in fields(EngineSample)
-    if field.name
-    in {
-        "prompt_tokens",
-        "generation_tokens",
-        "preemptions",
-        "finished",
-        "itl_sum",
-        "itl_count",
-        "queue_sum",
-        "queue_count",
-        "iteration_sum",
-        "iteration_count",
-    }
+_COUNTERS = (
+    "prompt_tokens",
+    "generation_tokens",
+    "preemptions",
+    "finished",
+    "itl_sum",
+    "itl_count",
+    "queue_sum",
+    "queue_count",
+    "iteration_sum",
+    "iteration_count",
 )
 
 
@@ -104,7 +100,7 @@ def counters_fell(earlier: EngineSample, later: EngineSample) -> bool:
 def interval_between(
     earlier: EngineSample, start_seconds: float, later: EngineSample, end_seconds: float
 ) -> Interval | None:
-    """Return what happened between two pages of one engine; None when its counters fell or time did not advance."""
+    """Return what happened between two pages of one engine; None over a restart or no time."""
     if end_seconds <= start_seconds or counters_fell(earlier, later):
         return None
     ttft = _new_observations(earlier.ttft, later.ttft)
@@ -144,7 +140,7 @@ def _new_observations(before: Histogram | None, after: Histogram | None) -> Leng
     if before is None or after is None or before.bounds != after.bounds or after.count < before.count:
         return None
     cumulative = [late - early for early, late in zip(before.counts, after.counts, strict=True)]
-    counts = [cumulative[0], *(high - low for low, high in zip(cumulative, cumulative[1:], strict=False))]
+    counts = [cumulative[0], *(high - low for low, high in pairwise(cumulative))]
     if min(counts) < 0:
         return None
     return LengthCounts(after.bounds, tuple(counts), after.total - before.total)

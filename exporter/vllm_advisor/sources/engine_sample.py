@@ -27,7 +27,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class EngineSample:
-    """What the advisor reads of one engine (one data-parallel rank) on one page; None where the page lacks it.
+    """What is read of one engine (one data-parallel rank) on one page; None where the page lacks it.
 
     Counters are since the engine's start. ``*_sum`` are seconds, or tokens for ``iteration_sum``.
     Field meanings and versions: `sources.families`.

@@ -31,9 +31,10 @@ class Family:
     """One thing the advisor reads off an engine's page.
 
     Args:
-        key: the field of `sources.page.EngineSample` that it fills.
+        key: what it fills in `sources.engine_sample.EngineSample`: the field itself, or its ``_sum`` and
+            ``_count`` for totals.
         kind: which series are read.
-        names: names on the wire without prefix, newest first, each with its versions in the comment beside it.
+        names: names on the wire without prefix, newest first, versions in the comment beside each.
     """
 
     key: str

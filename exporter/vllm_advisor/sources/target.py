@@ -1,0 +1,21 @@
+"""Where an engine's doors are, from a target as people write it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit, urlunsplit
+
+__all__ = ["base_url", "metrics_url"]
+
+
+def metrics_url(target: str) -> str:
+    """Return the page's address for ``host:port``, ``http://host:port`` or a whole URL."""
+    parts = urlsplit(target if "://" in target else f"http://{target}")
+    path = parts.path if parts.path.strip("/") else "/metrics"
+    return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+def base_url(target: str) -> str:
+    """Return the address before ``/metrics``, under which ``/v1/models`` stands."""
+    parts = urlsplit(metrics_url(target))
+    path = parts.path.rstrip("/").removesuffix("/metrics")
+    return urlunsplit(parts._replace(path=path, query="")).rstrip("/")
