@@ -1,0 +1,115 @@
+"""The simulated engine on a loopback port, at the pace of a clock, with its traffic and its access log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from aiohttp import web
+
+from vllm_advisor.demo.access_log import AccessLog
+from vllm_advisor.demo.engine import Engine, EngineSettings, StepLaw
+from vllm_advisor.demo.page import CONTENT_TYPE, render_page
+from vllm_advisor.demo.traffic import Swing, Traffic
+
+__all__ = ["serve_engine"]
+
+VLLM_VERSION = "0.32.0"
+
+_TICK_SECONDS = 0.02
+_JITTER_RATIO = 0.03
+
+
+class SimulatedServer:
+    """An engine, what it is asked, and what a client can fetch of it.
+
+    Args:
+        settings: the engine's flags and pool.
+        access_log_path: where its access log goes.
+        random: what arrivals, lengths and step times are drawn with.
+    """
+
+    def __init__(self, settings: EngineSettings, access_log_path: Path, random: np.random.Generator) -> None:
+        self._epoch_seconds = time.time() - time.monotonic()
+        self._settings = settings
+        self._log = AccessLog(access_log_path, settings.model_name)
+        self._traffic = Traffic(Swing(), random, self._now_seconds())
+        self._engine = Engine(
+            settings, StepLaw(), lambda: 1 + _JITTER_RATIO * random.standard_normal(), self._now_seconds()
+        )
+
+    def catch_up(self) -> None:
+        """Simulate up to now."""
+        now_seconds = self._now_seconds()
+        for request in self._traffic.arrivals_until(now_seconds):
+            self._engine.submit(request)
+        self._log.write(self._engine.advance_to(now_seconds))
+
+    async def keep_up(self) -> None:
+        """Catch up at every tick until cancelled."""
+        while True:
+            self.catch_up()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def application(self) -> web.Application:
+        """Return the routes of a vLLM server that the advisor asks for."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/v1/models", self._models),
+                web.get("/version", self._version),
+                web.get("/health", self._health),
+            ]
+        )
+        return app
+
+    def _now_seconds(self) -> float:
+        return self._epoch_seconds + time.monotonic()
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        self.catch_up()
+        return web.Response(body=render_page(self._engine), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _models(self, _: web.Request) -> web.Response:
+        model = {
+            "id": self._settings.model_name,
+            "object": "model",
+            "created": int(self._epoch_seconds),
+            "owned_by": "vllm",
+            "root": self._settings.model_name,
+            "parent": None,
+            "max_model_len": self._settings.max_model_len_tokens,
+        }
+        return web.json_response({"object": "list", "data": [model]})
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": VLLM_VERSION})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+
+@asynccontextmanager
+async def serve_engine(
+    settings: EngineSettings, access_log_path: Path, *, seed: int = 0
+) -> AsyncIterator[str]:
+    """Run a simulated engine on a free loopback port while the context lasts, and give its ``host:port``."""
+    server = SimulatedServer(settings, access_log_path, np.random.default_rng(seed))
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    clock = asyncio.create_task(server.keep_up())
+    try:
+        await site.start()
+        host, port = runner.addresses[0]
+        yield f"{host}:{port}"
+    finally:
+        clock.cancel()
+        with suppress(asyncio.CancelledError):
+            await clock
+        await runner.cleanup()
