@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from aiohttp import web
 
+from vllm_advisor.clock import SteadyClock
 from vllm_advisor.demo.access_log import AccessLog
 from vllm_advisor.demo.engine import Engine, EngineSettings, StepLaw
 from vllm_advisor.demo.page import CONTENT_TYPE, render_page
@@ -34,17 +34,18 @@ class SimulatedServer:
     """
 
     def __init__(self, settings: EngineSettings, access_log_path: Path, random: np.random.Generator) -> None:
-        self._epoch_seconds = time.time() - time.monotonic()
+        self._clock = SteadyClock()
+        self._start_seconds = start_seconds = self._clock.now_seconds()
         self._settings = settings
         self._log = AccessLog(access_log_path, settings.model_name)
-        self._traffic = Traffic(Swing(), random, self._now_seconds())
+        self._traffic = Traffic(Swing(), random, start_seconds)
         self._engine = Engine(
-            settings, StepLaw(), lambda: 1 + _JITTER_RATIO * random.standard_normal(), self._now_seconds()
+            settings, StepLaw(), lambda: 1 + _JITTER_RATIO * random.standard_normal(), start_seconds
         )
 
     def catch_up(self) -> None:
         """Simulate up to now."""
-        now_seconds = self._now_seconds()
+        now_seconds = self._clock.now_seconds()
         for request in self._traffic.arrivals_until(now_seconds):
             self._engine.submit(request)
         self._log.write(self._engine.advance_to(now_seconds))
@@ -68,9 +69,6 @@ class SimulatedServer:
         )
         return app
 
-    def _now_seconds(self) -> float:
-        return self._epoch_seconds + time.monotonic()
-
     async def _metrics(self, _: web.Request) -> web.Response:
         self.catch_up()
         return web.Response(body=render_page(self._engine), headers={"Content-Type": CONTENT_TYPE})
@@ -79,7 +77,7 @@ class SimulatedServer:
         model = {
             "id": self._settings.model_name,
             "object": "model",
-            "created": int(self._epoch_seconds),
+            "created": int(self._start_seconds),
             "owned_by": "vllm",
             "root": self._settings.model_name,
             "parent": None,
