@@ -7,8 +7,8 @@ of them with at most ``x`` prompt tokens and ``O(y)`` with at most ``y`` output 
 
     P(x) + O(y) - N  <=  requests with prompt + output <= x + y  <=  P(x) + O(y)
 
-At least ``P(x) + O(y) - N`` requests are within both, and whoever has at most ``x + y`` in all is within one of
-them: this holds for any dependence, and for the requests themselves rather than for what they were drawn from.
+At least ``P(x) + O(y) - N`` requests are within both, and whoever has at most ``x + y`` in all is within
+either: this holds for any dependence, and for the requests themselves, not only for what they are drawn from.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class ContextLengths:
     """Rolling context lengths of one deployment.
 
     Observations carry their own time; those older than the window at the last snapshot are counted as late
-    and left out. One from the future stays until the window has passed it: whoever reads a log puts right what
+    and left out. One from the future stays until the window has passed it: whoever reads a log corrects what
     its clock cannot have meant.
 
     Args:
@@ -41,6 +41,7 @@ class ContextLengths:
         grain_seconds = slot_seconds or max(window_seconds / _SLOTS_A_WINDOW, 1.0)
         self._slot_seconds = grain_seconds if bounded else math.inf
         self._kept = math.ceil(window_seconds / self._slot_seconds) if bounded else 1
+        self._window_seconds = window_seconds
         self._slots = LengthSlots(self._kept)
         self._histograms = HistogramSlots()
         self._pending: list[LoggedRequest] = []
@@ -115,6 +116,7 @@ class ContextLengths:
         """
         self._flush()
         head = {
+            "window_seconds": self._window_seconds,
             "slot_seconds": self._slot_seconds,
             "late": self._late,
             "histograms": self._histograms.state(),
@@ -122,13 +124,14 @@ class ContextLengths:
         return {"head": head} | {f"slot/{number}": slot.state() for number, slot in self._slots.items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], window_seconds: float) -> ContextLengths:
-        """Rebuild the content, for a window that may have another length than before.
+    def from_state(cls, state: Mapping[str, Any], window_seconds: float | None = None) -> ContextLengths:
+        """Rebuild the content, for a window of the same length unless another is given.
 
         Raises:
             KeyError, TypeError, ValueError: the state is not one that `state` gave.
         """
         head = state["head"]
+        window_seconds = float(head["window_seconds"]) if window_seconds is None else window_seconds
         lengths = cls(window_seconds, slot_seconds=float(head["slot_seconds"]))
         lengths._late = int(head["late"])
         lengths._histograms = HistogramSlots.from_state(head["histograms"])
