@@ -16,7 +16,6 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-
 from pydantic_core import ErrorDetails
 
 from vllm_advisor.errors import InputError
@@ -242,14 +241,23 @@ def config_problems(path: Path) -> list[InputError]:
     return _read(path)[1]
 
 
-def config_for_target(target: str, *, slo_tpot: str | None = None) -> AdvisorConfig:
-    """Return the configuration of one engine given on the command line, everything else at its default."""
-    slo = {"tpot": slo_tpot} if slo_tpot else {}
-    deployment = {"name": "default", "slo": slo, "static_configs": [{"targets": [target]}]}
+def config_for_target(
+    target: str, *, slo_tpot: str | None = None, slo_quantile: str | None = None
+) -> AdvisorConfig:
+    """Return the configuration of one engine given on the command line, everything else at its default.
+
+    Raises:
+        InputError: a flag's value is wrong.
+    """
+    slo = {"tpot": slo_tpot, "quantile": slo_quantile}
+    given = {key: value for key, value in slo.items() if value is not None}
+    deployment = {"name": "default", "slo": given, "static_configs": [{"targets": [target]}]}
     try:
         return AdvisorConfig.model_validate({"deployments": [deployment]})
     except ValidationError as error:
-        raise InputError(_expectation(error.errors()[0]), key="--slo.tpot") from error
+        problem = error.errors()[0]
+        flag = next((f"--slo.{part}" for part in problem["loc"] if part in slo), "--target")
+        raise InputError(_expectation(problem), key=flag) from error
 
 
 def _read(path: Path) -> tuple[AdvisorConfig | None, list[InputError]]:

@@ -24,13 +24,13 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 class Problem(StrEnum):
-    """What was wrong with a page that could still be read in part."""
+    """What was wrong with a page, worst first; it may still have been read in part."""
 
     NOT_METRICS = "not_metrics"
-    MALFORMED = "malformed"
-    DUPLICATE_SERIES = "duplicate_series"
     NO_VLLM_FAMILIES = "no_vllm_families"
     ROUTER = "router"
+    MALFORMED = "malformed"
+    DUPLICATE_SERIES = "duplicate_series"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import aiohttp
 
-__all__ = ["Fetched", "Outcome", "fetch_page", "new_session"]
+__all__ = ["Fetched", "Outcome", "fetch_body", "fetch_page", "new_session"]
 
 # The page is asked for as classic text: vLLM's exact /metrics gives nothing else, and servers that negotiate
 # answer OpenMetrics with names that clash (prometheus/client_python issue 1177).
@@ -59,7 +59,7 @@ def new_session(connections: int) -> aiohttp.ClientSession:
 async def fetch_page(
     session: aiohttp.ClientSession, url: str, *, timeout_seconds: float, limit_bytes: int
 ) -> Fetched:
-    """Fetch a page; never raises but for cancellation.
+    """Fetch a metrics page; never raises but for cancellation.
 
     Args:
         session: from `new_session`.
@@ -67,6 +67,16 @@ async def fetch_page(
         timeout_seconds: for the whole exchange.
         limit_bytes: a longer page is given up as soon as that is seen.
     """
+    fetched = await fetch_body(session, url, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes)
+    if fetched.text and not fetched.text.endswith(b"\n"):
+        return Fetched(Outcome.TRUNCATED, detail="the last line does not end")
+    return fetched
+
+
+async def fetch_body(
+    session: aiohttp.ClientSession, url: str, *, timeout_seconds: float, limit_bytes: int
+) -> Fetched:
+    """Fetch whatever an address answers, under the same limits as `fetch_page`."""
     timeout = aiohttp.ClientTimeout(total=timeout_seconds)
     try:
         async with session.get(url, timeout=timeout, max_redirects=_REDIRECTS) as response:
@@ -95,10 +105,7 @@ async def _body(response: aiohttp.ClientResponse, limit_bytes: int) -> Fetched:
         if size_bytes > limit_bytes:
             response.close()
             return too_large
-    text = b"".join(chunks)
-    if text and not text.endswith(b"\n"):
-        return Fetched(Outcome.TRUNCATED, detail="the last line does not end")
-    return Fetched(Outcome.OK, text)
+    return Fetched(Outcome.OK, b"".join(chunks))
 
 
 def _short(error: Exception) -> str:

@@ -1,0 +1,48 @@
+"""The command line: one sub-command a module of `commands`, imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from vllm_advisor import __version__
+from vllm_advisor.errors import AdvisorError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "serve": "run the daemon",
+    "check-config": "validate a configuration file",
+    "plan": "work the flags out from a model config, a GPU and flags",
+    "contexts": "context percentiles and max-model-len from log files or traces",
+    "replay": "recorded pages and logs through the daemon's own pipeline",
+    "demo": "the daemon beside a simulated engine",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 answered, 1 wrong input or no answer, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="vllm-advisor", description=__doc__.splitlines()[0])
+    parser.add_argument("--version", action="version", version=f"vllm-advisor {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = next((word for word in arguments if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=summary)
+        if name == asked:
+            module = import_module(f"vllm_advisor.commands.{name.replace('-', '_')}")
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.run)
+    namespace = parser.parse_args(arguments)
+    try:
+        status: int = namespace.run(namespace)
+    except AdvisorError as error:
+        print(f"vllm-advisor {namespace.command}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status

@@ -1,0 +1,137 @@
+"""Scrapes targets into their deployments, and says once when a target's state changes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import aiohttp
+import structlog
+
+from vllm_advisor.clock import SteadyClock
+from vllm_advisor.config import GlobalConfig
+from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.sources.engine_doors import fetch_facts
+from vllm_advisor.sources.page import Page, PageReader, Problem
+from vllm_advisor.sources.scrape import Fetched, Outcome, fetch_page
+from vllm_advisor.sources.target import base_url, metrics_url
+from vllm_advisor.web.telemetry import Telemetry
+
+__all__ = ["Scraper", "Target"]
+
+_FACTS_SECONDS = 300.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Target:
+    """One address that is scraped, and how that went last.
+
+    Args:
+        name: as written in the configuration.
+        outcome: of the last scrape, None before the first.
+        detail: what was seen then.
+    """
+
+    name: str
+    pipeline: DeploymentPipeline
+    outcome: Outcome | None = None
+    detail: str = ""
+    last_scrape_seconds: float | None = None
+    duration_seconds: float | None = None
+    facts_due_seconds: float = 0.0
+    scraping: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return metrics_url(self.name)
+
+
+class Scraper:
+    """Scrapes targets, each on its own, so that a slow one delays no other."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, limits: GlobalConfig, telemetry: Telemetry, clock: SteadyClock
+    ) -> None:
+        self._session = session
+        self.limits = limits
+        self._telemetry = telemetry
+        self._clock = clock
+        self._reader = PageReader()
+
+    def scrape_all(self, targets: Iterable[Target]) -> None:
+        """Begin a round, spread over the interval; a target whose last scrape still runs is left alone."""
+        targets = list(targets)
+        loop = asyncio.get_running_loop()
+        spread_seconds = self.limits.scrape_interval_seconds / max(len(targets), 1)
+        for index, target in enumerate(targets):
+            loop.call_later(index * spread_seconds, self._begin, target)
+
+    def forget(self, target: Target) -> None:
+        """Stop scraping a target that is gone."""
+        if target.scraping:
+            target.scraping.cancel()
+        self._reader.forget(target.url)
+
+    def _begin(self, target: Target) -> None:
+        if target.scraping is None or target.scraping.done():
+            target.scraping = asyncio.create_task(self._scrape(target))
+
+    async def _scrape(self, target: Target) -> None:
+        started = time.monotonic()
+        fetched = await fetch_page(
+            self._session,
+            target.url,
+            timeout_seconds=self.limits.scrape_timeout_seconds,
+            limit_bytes=self.limits.page_limit_bytes,
+        )
+        now_seconds = self._clock.now_seconds()
+        outcome = self._take_in(target, fetched, now_seconds)
+        target.duration_seconds = time.monotonic() - started
+        target.last_scrape_seconds = now_seconds
+        self._telemetry.scrapes.labels(outcome).inc()
+        self._telemetry.scrape_duration_seconds.observe(target.duration_seconds)
+        _note(target, outcome, fetched.detail)
+        if fetched.text is not None and (
+            outcome is Outcome.RESTARTED or now_seconds >= target.facts_due_seconds
+        ):
+            target.facts_due_seconds = now_seconds + _FACTS_SECONDS
+            await self._ask_facts(target)
+
+    def _take_in(self, target: Target, fetched: Fetched, now_seconds: float) -> Outcome:
+        if fetched.text is None:
+            return fetched.outcome
+        page = self._reader.read(fetched.text, target.url)
+        restarted = target.pipeline.observe_page(target.name, now_seconds, page.engines)
+        return Outcome.RESTARTED if restarted else _outcome(page)
+
+    async def _ask_facts(self, target: Target) -> None:
+        facts = await fetch_facts(
+            self._session, base_url(target.name), timeout_seconds=self.limits.scrape_timeout_seconds
+        )
+        if facts is not None:
+            target.pipeline.observe_facts(target.name, facts)
+
+
+def _outcome(page: Page) -> Outcome:
+    """Name the worst problem of a page, in the order of `Problem`."""
+    worst = next((problem for problem in Problem if problem in page.problems), None)
+    return Outcome(worst) if worst else Outcome.OK
+
+
+def _note(target: Target, outcome: Outcome, detail: str) -> None:
+    before, target.outcome, target.detail = target.outcome, outcome, detail
+    steady = {Outcome.OK, Outcome.RESTARTED}
+    if outcome is Outcome.RESTARTED:
+        log.info("engine restarted", target=target.name, deployment=target.pipeline.config.name)
+    if before is outcome or {before, outcome} <= steady:
+        return
+    event = "target is well" if outcome in steady else "target is not well"
+    level = "info" if outcome in steady else "warning"
+    getattr(log, level)(
+        event, target=target.name, deployment=target.pipeline.config.name, outcome=str(outcome), detail=detail
+    )
