@@ -88,7 +88,6 @@ def _status_500(engine: _Engine, _: int) -> None:
 
 def _redirect_loop(engine: _Engine, _: int) -> None:
     engine.answer(b"", status=302, Location=engine.path)
-    engine.server.scrapes[engine.path] -= 1
 
 
 def _shorter_than_announced(engine: _Engine, number: int) -> None:
