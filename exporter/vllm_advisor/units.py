@@ -46,8 +46,8 @@ def format_duration(seconds: float) -> str:
         return f"{seconds * 1000:g}ms"
     for unit in ("d", "h", "m"):
         if seconds >= _SECONDS[unit] and seconds % _SECONDS[unit] == 0:
-            return f"{seconds / _SECONDS[unit]:g}{unit}"
-    return f"{seconds:g}s"
+            return f"{seconds / _SECONDS[unit]:.0f}{unit}"
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def format_bytes(size_bytes: float) -> str:

@@ -1,0 +1,169 @@
+"""The configuration file: what it takes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from vllm_advisor.cli import main
+from vllm_advisor.config import config_problems, load_config
+
+EXAMPLE = """\
+global: {scrape_interval: 5s, scrape_timeout: 4s}
+storage: {path: ./data}
+deployments:
+  - name: chat
+    workload: interactive
+    slo: {tpot: 40ms, quantile: 0.99}
+    context: {quantile: 0.999, margin: 0.25, round_up_to: 1024, window: 7d}
+    engine:
+      max_num_seqs: 256
+      model_config: llama-70b/config.json
+      gpu_memory: 80GB
+      tensor_parallel_size: 4
+    static_configs: [{targets: ["vllm-0:8000", "vllm-1:8000"]}]
+    access_logs:
+      - paths: ["/var/log/gateway/*.jsonl"]
+        format: json
+        fields: {time: ts, prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens, status: status, model: model, max_tokens: request.max_tokens}
+    sweep: sweep.json
+"""
+MINIMAL = 'deployments:\n  - name: chat\n    static_configs: [{targets: ["vllm-0:8000"]}]\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    """Write a configuration file."""
+    path = folder / "advisor.yml"
+    path.write_text(text)
+    return path
+
+
+def test_design_page_example_is_read(tmp_path: Path) -> None:
+    """The design page's configuration, key for key."""
+    (deployment,) = load_config(write(tmp_path, EXAMPLE)).deployments
+
+    assert (deployment.slo.tpot_seconds, deployment.slo.quantile, deployment.slo.statistic) == (
+        0.04,
+        0.99,
+        "p99",
+    )
+    assert deployment.context.window_seconds == 7 * 86400
+    assert deployment.engine.gpu_memory_bytes == 80_000_000_000
+    assert deployment.engine.model_config_path == tmp_path / "llama-70b" / "config.json"
+    assert deployment.targets == ("vllm-0:8000", "vllm-1:8000")
+
+
+def test_everything_but_the_name_and_a_place_to_look_has_a_default(tmp_path: Path) -> None:
+    """The shortest configuration is a deployment with a target."""
+    config = load_config(write(tmp_path, MINIMAL))
+
+    assert config.global_.scrape_interval_seconds == 5
+    assert config.deployments[0].context.quantile == 0.999
+    assert config.deployments[0].slo.tpot_is_assumed
+
+
+MISTAKES = {
+    "unknown key": (MINIMAL + "    contextt: {}\n", 4, "deployments[0].contextt", "unknown key"),
+    "unknown key, top": (MINIMAL + "scrape: {}\n", 4, "scrape", "unknown key"),
+    "no name": (
+        "deployments:\n  - static_configs: [{targets: [a]}]\n",
+        2,
+        "deployments[0].name",
+        "is required",
+    ),
+    "no deployments": ("storage: {path: x}\n", 1, "deployments", "is required"),
+    "nowhere to look": ("deployments:\n  - name: a\n", 2, "deployments[0]", "somewhere to look"),
+    "duration without unit": (
+        "global: {scrape_interval: 5}\n" + MINIMAL,
+        1,
+        "global.scrape_interval",
+        "with its unit",
+    ),
+    "no duration": (
+        "global: {scrape_interval: soon}\n" + MINIMAL,
+        1,
+        "global.scrape_interval",
+        "expected a duration",
+    ),
+    "size without unit": (
+        MINIMAL + "    engine: {gpu_memory: 80}\n",
+        4,
+        "deployments[0].engine.gpu_memory",
+        "with its unit",
+    ),
+    "timeout over interval": (
+        "global: {scrape_interval: 1s, scrape_timeout: 2s}\n" + MINIMAL,
+        1,
+        "global",
+        "scrape_timeout",
+    ),
+    "bad quantile": (
+        MINIMAL + "    slo: {quantile: 0.2}\n",
+        4,
+        "deployments[0].slo.quantile",
+        "expected mean, or a quantile",
+    ),
+    "bad workload": (
+        MINIMAL + "    workload: fast\n",
+        4,
+        "deployments[0].workload",
+        "'interactive' or 'batch'",
+    ),
+    "negative": (
+        MINIMAL + "    context: {margin: -1}\n",
+        4,
+        "deployments[0].context.margin",
+        "greater than or equal to 0",
+    ),
+    "fraction of a sequence": (
+        MINIMAL + "    engine: {max_num_seqs: 1.5}\n",
+        4,
+        "deployments[0].engine.max_num_seqs",
+        "valid integer",
+    ),
+    "twice": (MINIMAL + "    slo: {}\n    slo: {}\n", 5, "slo", "given twice"),
+    "same name": (MINIMAL + MINIMAL.split("\n", 1)[1], 1, None, "'chat' is used twice"),
+    "not yaml": ("deployments: [\n", 2, None, "is not YAML"),
+    "not a mapping": ("- a\n", 1, None, "expected a mapping"),
+    "empty": ("", 1, None, "expected a mapping"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_is_told_with_line_key_and_expectation(name: str, tmp_path: Path) -> None:
+    """Each mistake is one line: file, line, key, and what was expected."""
+    text, line, key, words = MISTAKES[name]
+
+    (problem,) = config_problems(write(tmp_path, text))
+    assert (problem.line, problem.key) == (line, key)
+    assert words in problem.problem
+    assert str(problem).count("\n") == 0
+    assert str(problem).startswith(f"{tmp_path / 'advisor.yml'}:{line}: ")
+
+
+def test_check_config_prints_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All mistakes of a file are printed at once, by line, with exit 1."""
+    path = write(tmp_path, MINIMAL + "    slo: {tpot: 5, quantile: 2.0}\n    context: {x: 1}\n")
+
+    assert main(["check-config", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1] for line in lines[1:]] == [
+        "deployments[0].slo.tpot",
+        "deployments[0].slo.quantile",
+        "deployments[0].context.x",
+    ]
+
+
+def test_check_config_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json the problems are a list, and a good file is valid."""
+    path = write(tmp_path, MINIMAL)
+
+    assert main(["check-config", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(path), "valid": True, "problems": []}
+
+
+def test_missing_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is not there is named on stderr, without a traceback."""
+    assert main(["serve", f"--config.file={tmp_path / 'none.yml'}"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1

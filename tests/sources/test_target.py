@@ -1,0 +1,23 @@
+"""Addresses of an engine's doors."""
+
+from __future__ import annotations
+
+import pytest
+from vllm_advisor.sources.target import base_url, metrics_url
+
+
+@pytest.mark.parametrize(
+    ("target", "page", "base"),
+    [
+        ("vllm-0:8000", "http://vllm-0:8000/metrics", "http://vllm-0:8000"),
+        ("http://vllm-0:8000", "http://vllm-0:8000/metrics", "http://vllm-0:8000"),
+        ("http://vllm-0:8000/", "http://vllm-0:8000/metrics", "http://vllm-0:8000"),
+        ("https://a.example/v/metrics", "https://a.example/v/metrics", "https://a.example/v"),
+        ("http://a/metrics/", "http://a/metrics/", "http://a"),
+        ("http://a/m?x=1#y", "http://a/m?x=1", "http://a/m"),
+    ],
+)
+def test_page_and_doors_of_a_target(target: str, page: str, base: str) -> None:
+    """A bare host and port gets the scheme and the path; a whole URL stays as it is."""
+    assert metrics_url(target) == page
+    assert base_url(target) == base
