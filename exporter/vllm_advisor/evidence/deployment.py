@@ -116,7 +116,7 @@ class DeploymentEvidence:
         self._target_facts[target] = facts
         for engine_id, engine in self._engines.items():
             if engine_id.rpartition("#")[0] == target:
-                engine.facts = merge_facts(engine.page_facts, facts, self._given)
+                engine.facts = merge_facts(facts, engine.page_facts, self._given)
 
     def observe_request(self, request: LoggedRequest) -> None:
         """Take in one line of an access log."""
@@ -179,7 +179,7 @@ class DeploymentEvidence:
         if before is not None and before.sample.cache_config is sample.cache_config:
             return _Engine(sample, time_seconds, before.page_facts, before.facts)
         page_facts = facts_from_page(sample.cache_config, engines_on_page=on_page)
-        facts = merge_facts(page_facts, self._target_facts.get(target, EngineFacts()), self._given)
+        facts = merge_facts(self._target_facts.get(target, EngineFacts()), page_facts, self._given)
         return _Engine(sample, time_seconds, page_facts, facts)
 
     def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine) -> bool:
