@@ -1,0 +1,89 @@
+"""How an engine is started, as far as its memory depends on it; names are vLLM's own flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vllm_advisor.ceilings.engine_version import ASYNC_BATCHES, LATEST, UTILIZATION_092, Version
+
+__all__ = ["DTYPE_BYTES", "EngineFlags"]
+
+DTYPE_BYTES = {
+    "bfloat16": 2,
+    "float16": 2,
+    "half": 2,
+    "float32": 4,
+    "float": 4,
+    "fp8": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
+    "fp8_inc": 1,
+    "fp8_ds_mla": 1,
+    "int8": 1,
+}
+"""Bytes of one element by the names that ``--dtype`` and ``--kv-cache-dtype`` take."""
+
+_LARGE_GPU_BYTES = 70 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFlags:
+    """Flags as given; None where they are left at vLLM's default.
+
+    Args:
+        speculative_tokens: tokens that a drafter proposes in one step.
+        speculative_layers: layers with a cache that the drafter adds.
+        hybrid_manager: off with ``--disable-hybrid-kv-cache-manager``.
+        gpu_memory_bytes: of one GPU, as far as defaults follow from it.
+    """
+
+    version: Version = LATEST
+    dtype: str = "auto"
+    kv_cache_dtype: str = "auto"
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    block_size_tokens: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    async_scheduling: bool | None = None
+    prefix_caching: bool | None = None
+    hybrid_manager: bool = True
+    num_gpu_blocks_override: int | None = None
+    speculative_tokens: int = 0
+    speculative_layers: int = 0
+    mamba_ssm_cache_dtype: str = "auto"
+    enforce_eager: bool = False
+    utilization: float | None = None
+    gpu_memory_bytes: int | None = None
+
+    @property
+    def utilization_ratio(self) -> float:
+        """The share of a GPU's memory that the engine may use."""
+        return self.utilization or (0.92 if self.version >= UTILIZATION_092 else 0.9)
+
+    @property
+    def _is_large_gpu(self) -> bool:
+        return self.gpu_memory_bytes is None or self.gpu_memory_bytes >= _LARGE_GPU_BYTES
+
+    @property
+    def batched_tokens(self) -> int:
+        """``--max-num-batched-tokens``; by default 8,192 on GPUs of 70 GiB and more, else 2,048.
+
+        Source: vLLM ``engine/arg_utils.py``, the defaults of an API server.
+        """
+        return self.max_num_batched_tokens or (8192 if self._is_large_gpu else 2048)
+
+    @property
+    def sequences(self) -> int:
+        """``--max-num-seqs``; by default 1,024 on GPUs of 70 GiB and more, else 256 (same source)."""
+        return self.max_num_seqs or (1024 if self._is_large_gpu else 256)
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens that may be scheduled and not yet settled (vLLM ``config/vllm.py:max_in_flight_tokens``)."""
+        if self.version < ASYNC_BATCHES:
+            return self.batched_tokens
+        batches = self.pipeline_parallel_size + (self.async_scheduling is not False)
+        return batches * self.batched_tokens

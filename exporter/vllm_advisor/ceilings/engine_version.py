@@ -1,0 +1,72 @@
+"""What changed between vLLM versions in how memory is divided; one table, newest rules last.
+
+Versions are those of vLLM's releases; a boundary is the first release with the new rule as far as engine logs
+and sources show, and patch releases between two logs may move it by one.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "ASYNC_BATCHES",
+    "CHUNKED_GROUPS",
+    "FLOAT32_STATE",
+    "GRAPHS_SUBTRACTED",
+    "GROUPS",
+    "HYBRID_PREFIX_CACHING",
+    "LATENT_CACHE",
+    "LATEST",
+    "STATE_CHECKPOINT",
+    "TOKENS_FROM_CONCURRENCY",
+    "UTILIZATION_092",
+    "V1",
+    "WIDE_GROUPS",
+    "CHECKPOINT_KV_DTYPE",
+    "Version",
+    "parse_version",
+]
+
+Version = tuple[int, ...]
+
+LATEST: Version = (0, 32, 0)
+LATENT_CACHE: Version = (0, 7)
+"""DeepSeek's latent vector is cached instead of full keys and values."""
+V1: Version = (0, 8)
+"""The engine that shares one pool between layers is the default."""
+GROUPS: Version = (0, 9, 2)
+"""Layers of different kinds form groups that share blocks; before, a window was cached like full attention."""
+CHUNKED_GROUPS: Version = (0, 11, 1)
+"""The same for chunked attention."""
+CHECKPOINT_KV_DTYPE: Version = (0, 12)
+"""A ModelOpt checkpoint decides what ``--kv-cache-dtype auto`` means."""
+WIDE_GROUPS: Version = (0, 17)
+"""The larger kind of layer sets the group width up to 1.5 times the smaller, instead of 1.25."""
+HYBRID_PREFIX_CACHING: Version = (0, 20)
+"""Prefix caching is on by default for models with state layers."""
+UTILIZATION_092: Version = (0, 20)
+"""The default of ``--gpu-memory-utilization`` is 0.92 instead of 0.9."""
+TOKENS_FROM_CONCURRENCY: Version = (0, 21)
+"""The token line is the maximum concurrency times max-model-len, instead of blocks of one group."""
+GRAPHS_SUBTRACTED: Version = (0, 21)
+"""An estimate of the CUDA graphs is taken off the pool."""
+ASYNC_BATCHES: Version = (0, 26)
+"""Asynchronous scheduling keeps two batches in flight, and windows reserve for both."""
+FLOAT32_STATE: Version = (0, 28)
+"""A recurrent state is kept in float32 unless the model's config says otherwise."""
+STATE_CHECKPOINT: Version = (0, 28)
+"""Mamba-2 layers reserve one block more for the state at the end of a prefill."""
+
+_NUMBER = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def parse_version(text: str) -> Version:
+    """Read a version such as ``0.19.0``, ``v0.32`` or ``0.23.1rc1.dev531``; what follows the numbers is left.
+
+    Raises:
+        ValueError: it does not start with two numbers.
+    """
+    match = _NUMBER.match(text.strip())
+    if not match:
+        raise ValueError(f"expected a vLLM version such as 0.32.0, not {text!r}")
+    return tuple(int(part) for part in match.groups("0"))

@@ -1,0 +1,85 @@
+"""Reads values out of a ``config.json`` and names the field when one is missing or of the wrong kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm_advisor.errors import InputError
+
+__all__ = ["Fields"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One section of a model's config, over the defaults of its class.
+
+    Args:
+        given: the section as written.
+        defaults: what the class supplies for a field that the section leaves out.
+        path: the file, for problems.
+        prefix: where the section stands in the file, dotted.
+    """
+
+    given: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    path: Path
+    prefix: str = ""
+
+    def get(self, *names: str) -> Any:  # noqa: ANN401 - JSON holds anything
+        """Return the first of some spellings that is set, else the class's default, else None."""
+        for source in (self.given, self.defaults):
+            for name in names:
+                if source.get(name) is not None:
+                    return source[name]
+        return None
+
+    def count(self, *names: str) -> int:
+        """Return a field that must be a positive whole number.
+
+        Raises:
+            InputError: it is missing or something else.
+        """
+        value = self.optional_count(*names)
+        if value is None:
+            raise self.problem(names[0], "is missing, and the KV cache cannot be worked out without it")
+        return value
+
+    def optional_count(self, *names: str) -> int | None:
+        """Return a positive whole number, None where the field is missing or zero."""
+        value = self.get(*names)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+            raise self.problem(names[0], f"expected a whole number over zero, not {value!r}")
+        return int(value) or None
+
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """Return a list of words, empty where the field is missing."""
+        value = self.get(*names)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.problem(names[0], f"expected a list of words, not {value!r}")
+        return tuple(value)
+
+    def counts(self, *names: str) -> tuple[int, ...]:
+        """Return a list of whole numbers, empty where the field is missing."""
+        value = self.get(*names)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+            raise self.problem(names[0], f"expected a list of whole numbers, not {value!r}")
+        return tuple(value)
+
+    def section(self, name: str) -> Fields:
+        """Return a section inside this one, empty where it is missing."""
+        value = self.get(name)
+        given = value if isinstance(value, Mapping) else {}
+        return Fields(given, {}, self.path, f"{self.prefix}{name}.")
+
+    def problem(self, name: str, problem: str) -> InputError:
+        """Return what to raise for one field of this section."""
+        return InputError(problem, path=self.path, key=self.prefix + name)
