@@ -64,12 +64,12 @@ class Scraper:
         self._reader = PageReader()
 
     def scrape_all(self, targets: Iterable[Target]) -> None:
-        """Begin a round, spread over the interval; a target whose last scrape still runs is left alone."""
+        """Begin a round, in batches spread over the interval; a target still being scraped is left alone."""
         targets = list(targets)
         loop = asyncio.get_running_loop()
         spread_seconds = self.limits.scrape_interval_seconds / max(len(targets), 1)
         for index, target in enumerate(targets):
-            loop.call_later(index * spread_seconds, self._begin, target)
+            loop.call_later(index // _TOGETHER * _TOGETHER * spread_seconds, self._begin, target)
 
     def forget(self, target: Target) -> None:
         """Stop scraping a target that is gone."""
