@@ -23,7 +23,7 @@ __all__ = ["Scraper", "Target"]
 
 _FACTS_SECONDS = 300.0
 _TOGETHER = 20
-"""Targets scraped at a time: pages read in a row cost 0.4 of pages read one by one, since caches stay warm."""
+"""Targets scraped at a time: pages read in a row cost 0.4 of what they cost one by one, caches being warm."""
 
 log = structlog.get_logger()
 
