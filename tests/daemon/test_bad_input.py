@@ -97,12 +97,12 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 @pytest.mark.parametrize("case", STEADY_OUTCOMES)
 def test_a_bad_engine_is_counted_by_name_and_logged_once(watched: Watched, case: str) -> None:
-    """Every scrape of it has its outcome, and the log says so once, not once a scrape."""
+    """Every scrape of it (a slow one takes two rounds) has its outcome, and the log says so just once."""
     outcome = STEADY_OUTCOMES[case]
     sharing = list(STEADY_OUTCOMES.values()).count(outcome)
 
     assert [(event["level"], event["outcome"]) for event in watched.events(case)] == [("warning", outcome)]
-    assert watched.value("scrapes", outcome=outcome) >= sharing * (ROUNDS - 4)
+    assert watched.value("scrapes", outcome=outcome) >= sharing * (ROUNDS // 2 - 2)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -121,15 +121,14 @@ def test_the_healthy_engine_beside_it_is_not_disturbed(watched: Watched, case: s
 def test_a_restart_is_counted_and_said_once(watched: Watched) -> None:
     """Counters that fall are one restart; before and after it the engine is well."""
     assert watched.value("scrapes", outcome="restarted") == 1
-    assert [event["msg"] for event in watched.events("restart")] == ["engine restarted"]
+    assert [event["msg"] for event in watched.events("restart")] == ["target is well", "engine restarted"]
 
 
 def test_an_engine_that_vanishes_and_comes_back_is_said_twice(watched: Watched) -> None:
-    """Once that it is down, once that it is well again."""
-    assert [(event["level"], event["outcome"]) for event in watched.events("vanishing")] == [
-        ("warning", "down"),
-        ("info", "ok"),
-    ]
+    """After its first page, once that it is down and once that it is well again."""
+    said = [(event["level"], event["outcome"]) for event in watched.events("vanishing")]
+
+    assert said == [("info", "ok"), ("warning", "down"), ("info", "ok")]
 
 
 def test_a_gigabyte_is_never_held(watched: Watched) -> None:
