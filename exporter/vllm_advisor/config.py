@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,6 +29,7 @@ __all__ = [
     "DeploymentConfig",
     "EngineConfig",
     "GlobalConfig",
+    "LogField",
     "SloConfig",
     "StaticConfig",
     "StorageConfig",
@@ -83,6 +85,28 @@ def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
 
 FilePath = Annotated[Path, AfterValidator(_beside_the_file)]
 """A path; a relative one starts from the configuration file's folder."""
+
+
+def _glob_beside_the_file(pattern: str, info: ValidationInfo) -> str:
+    return str((info.context or {}).get("folder", Path()) / pattern)
+
+
+GlobPattern = Annotated[Name, AfterValidator(_glob_beside_the_file)]
+"""A glob; a relative one starts from the configuration file's folder."""
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groupindex
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    if missing := {"prompt_tokens", "completion_tokens"} - groups.keys():
+        raise ValueError(f"needs the named group {min(missing)}")
+    return pattern
+
+
+Pattern = Annotated[Name, AfterValidator(_compiles)]
+"""A regular expression with a named group for each field it finds."""
 
 
 class _Section(BaseModel):
@@ -173,15 +197,70 @@ class StaticConfig(_Section):
     targets: Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
-class AccessLogConfig(_Section):
-    """Access logs of one shape; what a format takes is described in `sources.access_logs`."""
+AccessLogFormat = Literal[
+    "auto",
+    "apisix",
+    "apisix_access",
+    "azure_llm_trace",
+    "burstgpt",
+    "cloudflare",
+    "csv",
+    "envoy",
+    "envoy_ai_gateway",
+    "higress",
+    "json",
+    "kong",
+    "langfuse",
+    "litellm",
+    "litellm_spendlogs",
+    "mooncake",
+    "nginx",
+    "openai",
+    "otlp",
+    "portkey",
+    "production_stack",
+    "regex",
+    "vllm",
+]
+"""What `sources.access_logs.formats` reads, and ``auto`` for the one that a file's lines show."""
+LogField = Literal[
+    "time",
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "max_tokens",
+    "n",
+    "status",
+    "error",
+    "finish_reason",
+    "cached",
+    "id",
+    "model",
+    "path",
+    "method",
+]
+"""What `sources.access_logs.fields` looks up."""
 
-    paths: Annotated[tuple[Name, ...], Field(min_length=1)]
-    format: Name = "auto"
-    fields: dict[str, Name] = Field(default_factory=dict)
-    pattern: Name | None = None
+
+class AccessLogConfig(_Section):
+    """Access logs of one shape.
+
+    ``fields`` says where a format's fields are where not at their usual place, ``pattern`` has them as named
+    groups. Only lines of one of ``models``, and with the values that ``match`` asks of some fields, count.
+    """
+
+    paths: Annotated[tuple[GlobPattern, ...], Field(min_length=1)]
+    format: AccessLogFormat = "auto"
+    fields: dict[LogField, Name] = Field(default_factory=dict)
+    pattern: Pattern | None = None
     models: tuple[Name, ...] = ()
-    match: dict[str, Name] = Field(default_factory=dict)
+    match: dict[Name, Name] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _pattern_with_regex(self) -> AccessLogConfig:
+        if (self.format == "regex") != (self.pattern is not None):
+            raise ValueError("pattern goes with format: regex, and the other way round")
+        return self
 
 
 class DeploymentConfig(_Section):

@@ -1,5 +1,7 @@
 """Access logs of gateways, proxies and engines: lines in, requests with their token counts out."""
 
+from vllm_advisor.sources.access_logs.files import read_file, read_requests
+from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome, ServedBlock
 
-__all__ = ["LoggedRequest", "Outcome", "ServedBlock"]
+__all__ = ["LineReader", "LoggedRequest", "Outcome", "ServedBlock", "read_file", "read_requests"]

@@ -8,7 +8,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LoggedRequest", "Outcome", "ServedBlock"]
+__all__ = ["LoggedRequest", "Outcome", "Place", "ServedBlock"]
+
+Place = tuple[int, int]
+"""Where a line is in its file: offset and length in bytes."""
 
 
 class Outcome(StrEnum):

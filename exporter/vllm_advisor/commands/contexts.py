@@ -1,0 +1,148 @@
+"""`contexts`: context percentiles and max-model-len from log files or traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
+from vllm_advisor.config import AccessLogConfig, ContextConfig
+from vllm_advisor.errors import EvidenceError, InputError
+from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
+from vllm_advisor.sources.access_logs import LineReader, Outcome, read_file
+from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
+
+__all__ = ["add_arguments", "run"]
+
+_Section = TypeVar("_Section", bound=BaseModel)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `contexts`."""
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="logs or traces; .gz, .zst and .parquet too"
+    )
+    parser.add_argument("--quantile", type=float, default=0.999, help="the percentile to fit (0.999)")
+    parser.add_argument("--margin", type=float, default=0.25, help="added on top (0.25)")
+    parser.add_argument("--round-up-to", type=int, default=1024, metavar="TOKENS", help="(1024)")
+    parser.add_argument("--format", default="auto", help="a format's name (auto: by its lines)")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="where a field is, such as prompt_tokens=usage.input",
+    )
+    parser.add_argument("--pattern", help="with --format=regex: its named groups are the fields")
+    parser.add_argument("--model", action="append", default=[], help="count only this model's requests")
+    parser.add_argument(
+        "--match", action="append", default=[], metavar="PATH=VALUE", help="count only lines with this value"
+    )
+    parser.add_argument("--max-model-len", type=int, help="today's limit, to tell what it refuses and cuts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the files and print.
+
+    Raises:
+        InputError: a file or a flag is wrong.
+        EvidenceError: no request with token counts was found.
+    """
+    context = _validated(
+        ContextConfig,
+        quantile=arguments.quantile,
+        margin=arguments.margin,
+        round_up_to=arguments.round_up_to,
+    )
+    lengths, counts = ContextLengths(math.inf), Counter[Outcome]()
+    for path, reader in _readers(arguments):
+        for request in read_file(path, reader):
+            lengths.observe(request)
+        counts += reader.counts
+    snapshot = lengths.snapshot(0.0)
+    if not snapshot.requests:
+        found = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+        raise EvidenceError(f"no request with token counts; found {found}")
+    limit = context_limit(
+        snapshot, context, configured_max_model_len=arguments.max_model_len, model_max_len=None
+    )
+    if arguments.json:
+        print(json.dumps(_document(snapshot, limit, counts), allow_nan=False))
+    else:
+        _print(snapshot, limit, counts)
+    return 0
+
+
+def _readers(arguments: argparse.Namespace) -> Iterator[tuple[Path, LineReader]]:
+    log, recent = _access_log(arguments), Recent(REMEMBERED)
+    for path in arguments.files:
+        yield path, LineReader(log, recent)
+
+
+def _access_log(arguments: argparse.Namespace) -> AccessLogConfig:
+    return _validated(
+        AccessLogConfig,
+        paths=tuple(map(str, arguments.files)),
+        format=arguments.format,
+        fields=_pairs(arguments.field, "--field"),
+        pattern=arguments.pattern,
+        models=tuple(arguments.model),
+        match=_pairs(arguments.match, "--match"),
+    )
+
+
+def _pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not pair[1]), None):
+        raise InputError(f"expected NAME=VALUE, not {wrong!r}", key=flag)
+    return {name: value for name, _, value in pairs}
+
+
+def _validated(section: type[_Section], **values: object) -> _Section:
+    try:
+        return section(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        flag = {"fields": "field", "models": "model"}.get(
+            name := str((problem["loc"] or ("pattern",))[0]), name
+        )
+        expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        raise InputError(f"expected {expected}", key=f"--{flag.replace('_', '-')}") from error
+
+
+def _document(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Outcome]) -> dict[str, Any]:
+    return {
+        "requests": snapshot.requests,
+        "p50": limit.p50,
+        "p90": limit.p90,
+        "p99": limit.p99,
+        "p999": limit.p999,
+        "max": snapshot.longest_tokens,
+        "recommended_max_model_len": limit.max_model_len,
+        "rejected_lines": counts[Outcome.BROKEN] + counts[Outcome.TOO_LONG],
+        "tradeoff": [asdict(row) for row in limit.tradeoff],
+    }
+
+
+def _print(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Outcome]) -> None:
+    quantiles = f"p50 {limit.p50:.0f}, p90 {limit.p90:.0f}, p99 {limit.p99:.0f}, p999 {limit.p999:.0f}"
+    print(f"{'requests':16} {snapshot.requests}")
+    print(f"{'tokens':16} {quantiles}, longest {snapshot.longest_tokens}")
+    print(f"{'lines':16} {', '.join(f'{count} {outcome}' for outcome, count in counts.items())}")
+    recommended = "none" if limit.max_model_len is None else limit.max_model_len
+    print(
+        f"{'--max-model-len':16} {recommended} ({limit.grade}{': ' + limit.reason if limit.reason else ''})"
+    )
+    for row in limit.tradeoff:
+        daily = "" if row.requests_over_per_day is None else f", {row.requests_over_per_day:.1f} a day"
+        over = f"{row.requests_over} requests over it{daily}"
+        print(f"{f'at {row.quantile * 100:g}%':16} {row.max_model_len}: {over}")

@@ -1,0 +1,152 @@
+"""One access-log file's lines: bytes in, requests out, every line counted by what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from vllm_advisor.config import AccessLogConfig
+from vllm_advisor.sources.access_logs.fields import look_up
+from vllm_advisor.sources.access_logs.frames import Framer
+from vllm_advisor.sources.access_logs.meaning import understand
+from vllm_advisor.sources.access_logs.parsers import Parser, parser_for, parser_named
+from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
+from vllm_advisor.sources.access_logs.records import Record, is_server_line
+from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome, Place
+from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
+
+__all__ = ["LINE_LIMIT_BYTES", "LineReader"]
+
+LINE_LIMIT_BYTES = 1 << 20
+"""Longer lines are skipped; so are records put together from parts."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FUTURE_SECONDS = 300.0
+"""A time further ahead than this is a wrong clock's."""
+
+
+class LineReader:
+    """Reads the lines of one file in their order.
+
+    Args:
+        log: the format and which lines count.
+        recent: the records seen before, where several files share it.
+    """
+
+    def __init__(self, log: AccessLogConfig, recent: Recent | None = None) -> None:
+        self.counts: Counter[Outcome] = Counter()
+        self.lines = 0
+        self.clock_corrections = 0
+        self._log = log
+        self._recent = Recent(REMEMBERED) if recent is None else recent
+        self._framer = Framer(LINE_LIMIT_BYTES)
+        self._parser: Parser | None = parser_named(log, LINE_LIMIT_BYTES)
+        self._seen_at: Place | None = None
+
+    @property
+    def format_name(self) -> str | None:
+        """The format, None as long as no line has shown it."""
+        return None if self._parser is None else self._parser.format.name
+
+    @property
+    def places(self) -> list[Place]:
+        """Places of the earlier lines without which the next cannot be read."""
+        own = self._parser.places if self._parser else []
+        return [place for place in (self._seen_at, *self._framer.places, *own) if place is not None]
+
+    def read(self, line: bytes, now_seconds: float, place: Place | None = None) -> list[LoggedRequest]:
+        """Read one line; what has no time of its own, or one that cannot be, is of now.
+
+        Args:
+            line: with or without its newline.
+            now_seconds: epoch seconds.
+            place: where the line is, for `places`.
+        """
+        line = line.removeprefix(_BYTE_ORDER_MARK).strip()
+        if not line:
+            return []
+        self.lines += 1
+        try:
+            texts = self._framer.peel(_text(line), place)
+        except BrokenLineError:
+            self.counts[Outcome.BROKEN] += 1
+            return []
+        return [request for text in texts if text for request in self._requests(text, now_seconds, place)]
+
+    def finish(self) -> None:
+        """Count what the end of the file leaves without its end."""
+        self.counts[Outcome.BROKEN] += self._framer.open_records
+
+    def skip_too_long(self) -> None:
+        """Count a line over the limit, which whoever cuts the lines leaves out."""
+        self.lines += 1
+        self.counts[Outcome.TOO_LONG] += 1
+
+    def _requests(self, text: str, now_seconds: float, place: Place | None) -> list[LoggedRequest]:
+        found = []
+        try:
+            parser = self._parser or self._detect(text, place)
+            records = (None,) if parser is None else parser.parse(text, place)
+            for record in records:
+                outcome = self._outcome(record, parser, now_seconds)
+                if isinstance(outcome, LoggedRequest):
+                    found.append(outcome)
+                    outcome = outcome.outcome
+                self.counts[outcome] += 1
+        except BrokenLineError:
+            self.counts[Outcome.BROKEN] += 1
+        return found
+
+    def _detect(self, text: str, place: Place | None) -> Parser | None:
+        """Return the parser for the format that a line shows; None for a line that shows none, and may."""
+        self._parser = parser_for(text, self._log, LINE_LIMIT_BYTES)
+        self._seen_at = place
+        if self._parser is None and text[0] not in "{[" and not is_server_line(text):
+            raise BrokenLineError("of no known format")
+        return self._parser
+
+    def _outcome(
+        self, record: Record | Outcome | None, parser: Parser | None, now_seconds: float
+    ) -> LoggedRequest | Outcome:
+        if isinstance(record, Outcome):
+            return record
+        if record is None or parser is None:
+            return Outcome.OTHER
+        rules = parser.format.rules
+        request = understand(record, rules)
+        if request is None:
+            return Outcome.OTHER
+        if not self._is_ours(record, request.model):
+            return Outcome.OTHER_DEPLOYMENT
+        if request.outcome is Outcome.SERVED and self._is_repeated(look_up(record, rules.fields.id)):
+            return Outcome.DUPLICATE
+        return self._at_its_time(request, now_seconds)
+
+    def _is_ours(self, record: Mapping[str, Any], model: str | None) -> bool:
+        models = self._log.models
+        if models and model is not None and model not in models and model.rpartition("/")[2] not in models:
+            return False
+        return all(str(look_up(record, (path,))) == wanted for path, wanted in self._log.match.items())
+
+    def _is_repeated(self, names: object) -> bool:
+        if names is MISSING or not names:
+            return False
+        return self._recent.seen(names if isinstance(names, tuple) else (str(names),))
+
+    def _at_its_time(self, request: LoggedRequest, now_seconds: float) -> LoggedRequest:
+        time_seconds = request.time_seconds
+        if time_seconds is not None and time_seconds <= now_seconds + _FUTURE_SECONDS:
+            return request
+        self.clock_corrections += time_seconds is not None
+        return replace(request, time_seconds=now_seconds)
+
+
+def _text(line: bytes) -> str:
+    if b"\0" in line:
+        raise BrokenLineError("NUL bytes")
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise BrokenLineError("not UTF-8") from None
