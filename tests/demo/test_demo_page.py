@@ -82,5 +82,5 @@ def test_the_cache_configuration_states_the_pool_as_the_engine_counts_it(pages: 
     (ours,), (theirs,) = (page["vllm:cache_config_info"].samples for page in (pages.ours, pages.theirs))
 
     assert set(ours.labels) == set(theirs.labels)
-    assert int(ours.labels["kv_cache_size_tokens"]) == 37_500 * 16
+    assert int(ours.labels["kv_cache_size_tokens"]) == 40_960 * 16
     assert int(ours.labels["kv_cache_size_tokens"]) / float(ours.labels["kv_cache_max_concurrency"]) == 2048

@@ -45,7 +45,7 @@ class EngineSettings:
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 8192
     block_size_tokens: int = 16
-    num_gpu_blocks: int = 37_500
+    num_gpu_blocks: int = 40_960
 
     @property
     def kv_pool_tokens(self) -> int:
