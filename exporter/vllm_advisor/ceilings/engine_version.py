@@ -10,6 +10,7 @@ import re
 
 __all__ = [
     "ASYNC_BATCHES",
+    "CHECKPOINT_KV_DTYPE",
     "CHUNKED_GROUPS",
     "FLOAT32_STATE",
     "GRAPHS_SUBTRACTED",
@@ -22,7 +23,6 @@ __all__ = [
     "UTILIZATION_092",
     "V1",
     "WIDE_GROUPS",
-    "CHECKPOINT_KV_DTYPE",
     "Version",
     "parse_version",
 ]
@@ -35,7 +35,7 @@ LATENT_CACHE: Version = (0, 7)
 V1: Version = (0, 8)
 """The engine that shares one pool between layers is the default."""
 GROUPS: Version = (0, 9, 2)
-"""Layers of different kinds form groups that share blocks; before, a window was cached like full attention."""
+"""Layers of different kinds form groups that share blocks; before, windows were cached in full."""
 CHUNKED_GROUPS: Version = (0, 11, 1)
 """The same for chunked attention."""
 CHECKPOINT_KV_DTYPE: Version = (0, 12)

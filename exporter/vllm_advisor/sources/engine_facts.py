@@ -1,4 +1,4 @@
-"""What an engine says of its own configuration: page labels, ``/v1/models``, ``/server_info``, startup log."""
+"""What an engine says of its own configuration: page labels, JSON doors, the configuration file."""
 
 from __future__ import annotations
 

@@ -84,5 +84,7 @@ class ModelConfig:
     dtype: str | None
     quantization: Quantization | None
     weights: Weights
+    experts_per_token: int | None = None
+    expert_width: int | None = None
     multimodal: bool = False
     notes: tuple[str, ...] = ()

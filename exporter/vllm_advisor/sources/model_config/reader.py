@@ -84,6 +84,8 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         dtype=_dtype(text, outer),
         quantization=_quantization(outer, text),
         weights=count_weights(text, outer, model_type, layers),
+        experts_per_token=text.optional_count("num_experts_per_tok", "experts_per_token", "moe_topk"),
+        expert_width=text.optional_count("moe_intermediate_size"),
         multimodal=section.prefix != "",
         notes=notes,
     )
