@@ -2,5 +2,6 @@
 
 from vllm_advisor.ceilings.latency.curve import CurvePoint, CurveSource, LatencyCeiling
 from vllm_advisor.ceilings.latency.sweep import sweep_ceiling
+from vllm_advisor.ceilings.latency.traffic import latency_ceiling
 
-__all__ = ["CurvePoint", "CurveSource", "LatencyCeiling", "sweep_ceiling"]
+__all__ = ["CurvePoint", "CurveSource", "LatencyCeiling", "latency_ceiling", "sweep_ceiling"]

@@ -1,0 +1,130 @@
+"""The latency ceiling of live traffic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vllm_advisor.ceilings.grade import Grade
+from vllm_advisor.ceilings.latency.curve import (
+    CurvePoint,
+    CurveSource,
+    LatencyCeiling,
+    crossing,
+    fit_nondecreasing,
+)
+from vllm_advisor.ceilings.latency.spread import Spread, spread_at, standard_error_factor
+from vllm_advisor.config import SloConfig
+from vllm_advisor.evidence.latency.snapshot import Floats, LatencyBins, LatencySnapshot
+
+__all__ = ["latency_ceiling"]
+
+_ENOUGH_STRETCHES = 4.0
+"""Independent request-scale stretches that each side of a measured crossing rests on."""
+_BEYOND = 1.5
+"""How far past what was seen an extrapolated ceiling may lie (design page)."""
+_SPAN = 2.0
+"""How many fold concurrency must have varied for its slope to carry an extrapolation."""
+_DEVIATIONS = 1.64
+"""Half-width of the interval in standard errors: 90%."""
+_TIGHT_RATIO = 0.15
+"""Half-width of the interval, over the ceiling, up to which a crossing counts as measured."""
+
+
+def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling:
+    """Return the largest concurrency whose TPOT still meets the target, from what production showed.
+
+    The curve is the mean over request-scale stretches, raised to the target's quantile by the spread around it
+    (`spread`), and made monotone. Its concurrency counts running sequences, as ``--max-num-seqs`` does, so the
+    ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides and a narrow interval.
+    """
+    unknown = LatencyCeiling(None, Grade.NONE, None, None, slo.tpot_seconds, slo.statistic, None)
+    bins = snapshot.stretches
+    if bins.stretches.sum() < 1.0:
+        return unknown
+    quantile = None if isinstance(slo.quantile, str) else slo.quantile
+    curve = _curve(bins, spread_at(snapshot, quantile), standard_error_factor(quantile))
+    ceiling = replace(unknown, observed_to=math.floor(curve.observed_to), curve=_points(bins, curve.tpot))
+    return _placed(ceiling, curve)
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """The fitted curve: concurrency, TPOT at the target's statistic, its relative error, and what it rests on."""
+
+    concurrency: Floats
+    tpot: Floats
+    error: Floats
+    stretches: Floats
+
+    @property
+    def observed_to(self) -> float:
+        """The highest concurrency that was seen for at least one stretch."""
+        from_above = np.cumsum(self.stretches[::-1])[::-1]
+        return float(self.concurrency[np.flatnonzero(from_above >= min(1.0, from_above[0]))[-1]])
+
+    def crossing(self, slo_seconds: float, deviations: float = 0.0) -> float | None:
+        """Return where the curve, raised by some standard errors, leaves the target; 0 where it starts above."""
+        tpot = fit_nondecreasing(
+            (self.tpot * (1 + deviations * self.error)).tolist(), self.stretches.tolist()
+        )
+        return 0.0 if tpot[0] > slo_seconds else crossing(self.concurrency.tolist(), tpot, slo_seconds)
+
+
+def _curve(bins: LatencyBins, spread: Spread, error_factor: float) -> _Curve:
+    weights = bins.stretches.tolist()
+    mean = np.array(fit_nondecreasing(bins.tpot_seconds.tolist(), weights))
+    tpot = np.array(fit_nondecreasing((mean * spread.ratio).tolist(), weights))
+    sampling = error_factor * spread.deviation / np.sqrt(np.maximum(spread.stretches, 0.25))
+    scaling = np.abs(spread.ratio - spread.unscaled_ratio) / spread.ratio / 4
+    return _Curve(bins.concurrency, tpot, np.hypot(sampling, scaling), bins.stretches)
+
+
+def _points(bins: LatencyBins, tpot: Floats) -> tuple[CurvePoint, ...]:
+    columns = (bins.concurrency, tpot, bins.output_tokens_per_second, bins.tokens)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(CurvePoint(*row, CurveSource.TRAFFIC) for row in rows)
+
+
+def _placed(ceiling: LatencyCeiling, curve: _Curve) -> LatencyCeiling:
+    slo = ceiling.slo_tpot_seconds
+    low = curve.crossing(slo, _DEVIATIONS)
+    high = curve.crossing(slo, -_DEVIATIONS)
+    bounded = replace(
+        ceiling,
+        low=math.floor(curve.observed_to if low is None else low) or None,
+        high=None if high is None else math.floor(high),
+    )
+    found = curve.crossing(slo)
+    if found is None or found == 0.0:
+        return _extrapolated(bounded, curve, upwards=found is None)
+    return replace(bounded, sequences=math.floor(found), grade=_grade(curve, found, low, high))
+
+
+def _grade(curve: _Curve, found: float, low: float | None, high: float | None) -> Grade:
+    above = curve.stretches[curve.concurrency > found].sum()
+    below = curve.stretches[(curve.concurrency <= found) & (curve.concurrency >= found / _SPAN)].sum()
+    enough = min(above, below) >= _ENOUGH_STRETCHES
+    width = math.inf if high is None or low is None else (high - low) / 2
+    return Grade.MEASURED if enough and width <= max(1.0, _TIGHT_RATIO * found) else Grade.INTERPOLATED
+
+
+def _extrapolated(ceiling: LatencyCeiling, curve: _Curve, *, upwards: bool) -> LatencyCeiling:
+    """Continue the curve's near end in a straight line, at most 1.5 times beyond what was seen."""
+    concurrency, weights = curve.concurrency, curve.stretches
+    end = curve.observed_to if upwards else float(concurrency[0])
+    near = (concurrency >= end / _SPAN) if upwards else (concurrency <= end * _SPAN)
+    if not upwards:
+        ceiling = replace(ceiling, low=None, high=math.floor(end))
+    if weights[near].sum() < 2 * _ENOUGH_STRETCHES or concurrency[near].max() < 1.4 * concurrency[near].min():
+        return ceiling
+    slope, start = np.polyfit(concurrency[near], curve.tpot[near], 1, w=np.sqrt(weights[near]))
+    if slope <= 0:
+        return ceiling
+    found = float((ceiling.slo_tpot_seconds - start) / slope)
+    reach = (end, _BEYOND * end) if upwards else (end / _BEYOND, end)
+    if not reach[0] <= found <= reach[1] or math.floor(found) < 1:
+        return ceiling
+    return replace(ceiling, sequences=math.floor(found), grade=Grade.EXTRAPOLATED)

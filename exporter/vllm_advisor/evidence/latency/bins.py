@@ -1,0 +1,125 @@
+"""What stretches showed, by concurrency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from vllm_advisor.evidence.latency.histogram import LogHistogram
+from vllm_advisor.evidence.latency.stretch import Stretch
+
+__all__ = ["Bin", "ConcurrencyBins"]
+
+_BIN_RATIO_LOG = math.log(1.05)
+_LEAST_STRETCHES = 0.05
+"""A bin that aged below this part of one stretch is dropped."""
+
+
+class Bin:
+    """Stretches of about one concurrency: sums over what is their own, and how their TPOT spreads."""
+
+    __slots__ = (
+        "concurrency",
+        "decode_seconds",
+        "generation_tokens",
+        "inverse_tokens",
+        "prompt_tokens",
+        "seconds",
+        "stretches",
+        "tokens",
+        "tpot",
+    )
+    SUMS = (
+        "stretches",
+        "tokens",
+        "concurrency",
+        "decode_seconds",
+        "seconds",
+        "generation_tokens",
+        "prompt_tokens",
+        "inverse_tokens",
+    )
+
+    def __init__(self) -> None:
+        self.stretches = self.tokens = self.concurrency = self.decode_seconds = self.seconds = 0.0
+        self.generation_tokens = self.prompt_tokens = self.inverse_tokens = 0.0
+        self.tpot = LogHistogram()
+
+    def add(self, stretch: Stretch) -> None:
+        """Count one stretch, weighted by the tokens of its newest piece."""
+        newest = stretch.newest
+        tokens = newest.decode_tokens
+        self.stretches += 1.0 / stretch.pieces
+        self.tokens += tokens
+        self.concurrency += stretch.concurrency * tokens
+        self.decode_seconds += stretch.tpot_seconds * tokens
+        self.seconds += newest.seconds
+        self.generation_tokens += newest.generation_tokens
+        self.prompt_tokens += newest.prompt_tokens
+        self.inverse_tokens += tokens / stretch.sequence_tokens
+        self.tpot.add(stretch.tpot_seconds, tokens)
+
+    def merge(self, other: Bin) -> None:
+        """Add what another bin holds."""
+        for name in Bin.SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.tpot.merge(other.tpot)
+
+    def scale(self, factor: float) -> None:
+        """Multiply all that is held."""
+        for name in Bin.SUMS:
+            setattr(self, name, getattr(self, name) * factor)
+        self.tpot.scale(factor)
+
+
+class ConcurrencyBins:
+    """Bins 5% apart; at most some 190 of them up to 4,096 sequences."""
+
+    __slots__ = ("_bins",)
+
+    def __init__(self) -> None:
+        self._bins: dict[int, Bin] = {}
+
+    def add(self, stretch: Stretch) -> None:
+        """Count one stretch."""
+        if stretch.newest.decode_tokens <= 0 or stretch.concurrency <= 0:
+            return
+        index = round(math.log(max(stretch.concurrency, 0.5)) / _BIN_RATIO_LOG)
+        found = self._bins.get(index)
+        if found is None:
+            found = self._bins[index] = Bin()
+        found.add(stretch)
+
+    def ascending(self) -> Iterator[Bin]:
+        """Yield the bins by concurrency."""
+        return (self._bins[index] for index in sorted(self._bins))
+
+    def merge(self, other: ConcurrencyBins) -> None:
+        """Add what another engine's bins hold."""
+        for index, held in other._bins.items():  # noqa: SLF001 - the same class
+            self._bins.setdefault(index, Bin()).merge(held)
+
+    def age(self, factor: float) -> None:
+        """Weaken all that is held, and drop bins that faded."""
+        for held in self._bins.values():
+            held.scale(factor)
+        self._bins = {index: held for index, held in self._bins.items() if held.stretches > _LEAST_STRETCHES}
+
+    def state(self) -> list[Any]:
+        """Return the content as plain JSON values."""
+        return [
+            [index, [getattr(held, name) for name in Bin.SUMS], held.tpot.state()]
+            for index, held in self._bins.items()
+        ]
+
+    @classmethod
+    def from_state(cls, state: list[Any]) -> ConcurrencyBins:
+        """Rebuild what `state` gave."""
+        bins = cls()
+        for index, sums, (first, counts) in state:
+            held = bins._bins[int(index)] = Bin()
+            for name, value in zip(Bin.SUMS, sums, strict=True):
+                setattr(held, name, float(value))
+            held.tpot = LogHistogram(int(first), counts)
+        return bins

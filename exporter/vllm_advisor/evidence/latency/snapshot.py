@@ -1,0 +1,83 @@
+"""What the latency ceiling is worked out from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vllm_advisor.evidence.latency.bins import Bin
+from vllm_advisor.evidence.latency.histogram import LogHistogram
+
+__all__ = ["Floats", "LatencyBins", "LatencySnapshot", "bins_snapshot"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBins:
+    """Stretches by concurrency, one element a bin, ascending.
+
+    Args:
+        concurrency: mean running sequences.
+        stretches: how many independent stretches a bin rests on.
+        tokens: decoded tokens.
+        tpot_seconds: mean time per output token.
+        output_tokens_per_second: of one engine.
+        prefill_ratio: prompt tokens per decoded token.
+        inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.
+        histograms: how TPOT spreads, weighted by tokens.
+    """
+
+    concurrency: Floats
+    stretches: Floats
+    tokens: Floats
+    tpot_seconds: Floats
+    output_tokens_per_second: Floats
+    prefill_ratio: Floats
+    inverse_tokens: Floats
+    histograms: tuple[LogHistogram, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySnapshot:
+    """A deployment's latency evidence at one moment.
+
+    Args:
+        stretches: of one request's length each.
+        long_stretches: of four, which tell lasting swings from passing ones.
+        request_tokens: decoded tokens of requests, at evenly spaced quantiles.
+        running_peak: the most sequences one engine was seen running at once, None where the gauge is lacking.
+        tpot_recent_p99_seconds: p99 over the last five to ten minutes, and so the next three.
+        ttft_recent_p99_seconds: the bucket bound it lies under.
+    """
+
+    stretches: LatencyBins
+    long_stretches: LatencyBins
+    request_tokens: Floats
+    running_peak: float | None
+    tpot_recent_p99_seconds: float | None
+    ttft_recent_p99_seconds: float | None
+    queue_recent_mean_seconds: float | None
+    prefill_recent_ratio: float | None
+
+
+def bins_snapshot(bins: Iterable[Bin]) -> LatencyBins:
+    """Freeze bins into arrays."""
+    held = list(bins)
+    sums = np.array([[getattr(one, name) for name in Bin.SUMS] for one in held]).reshape(
+        len(held), len(Bin.SUMS)
+    )
+    stretches, tokens, concurrency, decode_seconds, seconds, generation, prompt, inverse = sums.T
+    return LatencyBins(
+        concurrency=concurrency / tokens,
+        stretches=stretches,
+        tokens=tokens,
+        tpot_seconds=decode_seconds / tokens,
+        output_tokens_per_second=generation / seconds,
+        prefill_ratio=prompt / tokens,
+        inverse_tokens=inverse / tokens,
+        histograms=tuple(LogHistogram(one.tpot.first, one.tpot.counts) for one in held),
+    )
