@@ -207,6 +207,7 @@ class DeploymentEvidence:
         for engine_id, engine in list(self._engines.items()):
             if now_seconds - engine.seen_seconds > FORGET_SECONDS:
                 del self._engines[engine_id]
+                self.latency.forget_engine(engine_id)
 
     def _settle_signature(self, now_seconds: float) -> None:
         """Follow what most engines are; when that changes, a new epoch begins."""

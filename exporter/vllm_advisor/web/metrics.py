@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from vllm_advisor.ceilings.advice import SEVERITY
@@ -34,6 +34,11 @@ class ExportedGauge:
     help: str
     values: Values
     labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The type on the page: quantiles are a summary's, and ``promtool check metrics`` holds to that."""
+        return "summary" if "quantile" in self.labels else "gauge"
 
 
 def _one(value: Callable[[Recommendation], float | None]) -> Values:
@@ -164,7 +169,7 @@ TABLE = (
     ExportedGauge(
         "tpot_observed_seconds",
         "Time per output token over the last minutes, 0.99 quantile.",
-        _one(lambda r: r.snapshot.latency.recent_tpot_p99_seconds),
+        _one(lambda r: r.snapshot.latency.tpot_recent_p99_seconds),
     ),
     ExportedGauge(
         "tpot_slo_seconds",
@@ -223,29 +228,28 @@ class RecommendationCollector(Collector):
         self._recommendations = recommendations
         self._changed_seconds = changed_seconds
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Yield every family that has a series."""
         recommendations = self._recommendations()
         for exported in TABLE:
-            family = GaugeMetricFamily(
-                PREFIX + exported.name, exported.help, labels=("deployment", *exported.labels)
-            )
+            family = Metric(PREFIX + exported.name, exported.help, exported.kind)
             for name, recommendation in recommendations.items():
-                for labels, value in exported.values(recommendation):
-                    if value is not None:
-                        family.add_metric((name, *labels), value)
+                for values, number in exported.values(recommendation):
+                    if number is not None:
+                        labels = {"deployment": name} | dict(zip(exported.labels, values, strict=True))
+                        family.add_sample(family.name, labels, number)
             if family.samples:
                 yield family
-        changed = GaugeMetricFamily(
+        changed = Metric(
             PREFIX + "recommendation_changed_timestamp_seconds",
             "When one of the recommended flags last changed.",
-            labels=("deployment",),
+            "gauge",
         )
         for name, seconds in self._changed_seconds().items():
-            changed.add_metric((name,), seconds)
+            changed.add_sample(changed.name, {"deployment": name}, seconds)
         if changed.samples:
             yield changed
 
-    def describe(self) -> list[GaugeMetricFamily]:
+    def describe(self) -> list[Metric]:
         """Return nothing: what is exported depends on what is known."""
         return []
