@@ -17,6 +17,9 @@ from vllm_advisor.sources.model_config import ModelConfig
 __all__ = ["PoolInputs", "PoolPrediction", "Share", "predict_pool"]
 
 
+_LARGEST_CAP = 65536
+
+
 @dataclass(frozen=True, slots=True)
 class PoolInputs:
     """What the pool's size follows from, as given; None where it is not.
@@ -105,7 +108,24 @@ class PoolPrediction:
 
     def with_max_num_seqs(self, max_num_seqs: int) -> PoolPrediction:
         """Return the same engine with another cap: fewer sequences to profile leave a larger pool."""
-        return predict_pool(self.model, replace(self.flags, max_num_seqs=max_num_seqs), self.inputs)
+        return _sized(replace(self, flags=replace(self.flags, max_num_seqs=max_num_seqs)))
+
+    def largest_cap(self, max_model_len: int) -> int | None:
+        """Return the largest cap whose own pool still holds that many sequences of the full length.
+
+        A higher cap profiles more sequences and leaves a smaller pool, so the two are found together; 0 where
+        not even one sequence fits, None where the pool is not known.
+        """
+        if self.sequences(max_model_len) is None:
+            return None
+        low, high = 0, _LARGEST_CAP
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (self.with_max_num_seqs(middle).sequences(max_model_len) or 0) >= middle:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
 
 def predict_pool(model: ModelConfig, flags: EngineFlags, inputs: PoolInputs) -> PoolPrediction:
@@ -115,22 +135,24 @@ def predict_pool(model: ModelConfig, flags: EngineFlags, inputs: PoolInputs) -> 
     less weights, activation peak, non-torch memory and, in newer versions, an estimate of the CUDA graphs.
     """
     flags = replace(flags, gpu_memory_bytes=inputs.gpu_memory_bytes)
-    bare = PoolPrediction(model, flags, inputs, kv_layout(model, flags))
+    return _sized(PoolPrediction(model, flags, inputs, kv_layout(model, flags)))
+
+
+def _sized(bare: PoolPrediction) -> PoolPrediction:
+    model, flags, inputs = bare.model, bare.flags, bare.inputs
     if inputs.kv_cache_memory_bytes is not None:
         return replace(bare, pool=Estimate.given(inputs.kv_cache_memory_bytes))
     if inputs.gpu_memory_bytes is None:
         return replace(bare, missing="the GPU's memory")
     weights = _weights(model, flags, inputs)
     if weights is None:
-        return replace(
-            bare, missing=f"the number of parameters ({', '.join(model.weights.missing)} not given)"
-        )
+        fields = ", ".join(model.weights.missing)
+        return replace(bare, missing=f"the number of parameters ({fields} not given)")
     usable_bytes = math.floor(inputs.gpu_memory_bytes * Fraction(str(flags.utilization_ratio)))
-    reserved = Share(
-        "left to others by the utilization", Estimate.given(inputs.gpu_memory_bytes - usable_bytes)
-    )
+    unused = Estimate.given(inputs.gpu_memory_bytes - usable_bytes)
     shares = (Share("weights", weights), *_overheads(model, flags, inputs))
-    return replace(bare, shares=(reserved, *shares), pool=_what_is_left(usable_bytes, shares))
+    pool = _what_is_left(usable_bytes, shares)
+    return replace(bare, shares=(Share("left alone by the utilization", unused), *shares), pool=pool)
 
 
 def _weights(model: ModelConfig, flags: EngineFlags, inputs: PoolInputs) -> Estimate | None:
