@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = namespace.run(namespace)
     except AdvisorError as error:
-        print(f"vllm-advisor {namespace.command}: {error}", file=sys.stderr)
+        sys.stderr.write(f"vllm-advisor {namespace.command}: {error}\n")
         return 1
     except BrokenPipeError:
         return 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import structlog
 from aiohttp import web
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -55,6 +56,8 @@ async def run_daemon(
     """Run until SIGTERM or SIGINT.
 
     Args:
+        config: where to look and what to hold the evidence against.
+        options: how to serve.
         on_listening: is told the daemon's URL once it answers.
 
     Raises:
@@ -95,7 +98,7 @@ class Daemon:
         self._scheduler = AsyncIOScheduler(
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
-        self._session = None
+        self._session: aiohttp.ClientSession | None = None
         self._scraper: Scraper | None = None
         self._runner: web.AppRunner | None = None
 
@@ -133,7 +136,7 @@ class Daemon:
             pipelines = {one.name: DeploymentPipeline(one) for one in config.deployments}
         except AdvisorError as error:
             self._telemetry.reload_successful.set(0)
-            log.error("reload failed, the earlier configuration stays", problem=str(error))
+            log.warning("reload failed, the earlier configuration stays", problem=str(error))
             return str(error)
         self._replace(config, pipelines)
         self._loaded()

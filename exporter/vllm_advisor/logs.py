@@ -1,4 +1,4 @@
-"""Logging of the whole daemon: structlog, to stderr, readable at a terminal and machine-readable elsewhere."""
+"""Logging of the daemon: structlog, to stderr, for people at a terminal and for machines elsewhere."""
 
 from __future__ import annotations
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
-from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.commands.answer import print_recommendation
-from vllm_advisor.config import AdvisorConfig, DeploymentConfig, config_for_target, load_config
+from vllm_advisor.config import AdvisorConfig, config_for_target, load_config
 from vllm_advisor.errors import EvidenceError
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.access_logs import LoggedRequest, read_requests
-from vllm_advisor.sources.capture import CapturedPage, read_captures
+from vllm_advisor.sources.capture import read_captures
 from vllm_advisor.sources.page import PageReader
 from vllm_advisor.sources.target import metrics_url
 from vllm_advisor.web.recommendation_json import document
@@ -52,45 +53,57 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendation]:
-    """Return what the daemon would have recommended at the end of the captures.
+    """Return what the daemon would have recommended at the end of the captures and logs.
 
     Raises:
         InputError: a file cannot be read.
         EvidenceError: no page of the captures is an engine's.
     """
     pipelines = [DeploymentPipeline(deployment) for deployment in config.deployments]
-    by_url = {metrics_url(target): one for one in pipelines for target in one.config.targets}
-    reader, now_seconds, engine_pages = PageReader(), 0.0, 0
-    for time_seconds, event in heapq.merge(
-        _pages(captures), _requests(config.deployments), key=itemgetter(0)
-    ):
-        now_seconds = time_seconds
-        if isinstance(event, CapturedPage):
-            pipeline = by_url.get(metrics_url(event.target), pipelines[0] if len(pipelines) == 1 else None)
-            if pipeline is None:
-                continue
-            page = reader.read(event.text, event.target)
-            pipeline.observe_page(event.target, time_seconds, page.engines)
+    reader, engine_pages = PageReader(), 0
+    logged = deque(_logged(pipelines))
+    now_seconds = logged[-1].time_seconds if logged else 0.0
+    for captured in read_captures(captures):
+        while logged and logged[0].time_seconds <= captured.time_seconds:
+            logged.popleft().observe()
+        pipeline = _pipeline_of(captured.target, pipelines)
+        if pipeline is not None:
+            page = reader.read(captured.text, captured.target)
+            pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
             engine_pages += bool(page.engines)
-        else:
-            index, request = event
-            pipelines[index].observe_request(request)
+        now_seconds = max(now_seconds, captured.time_seconds)
+    for one in logged:
+        one.observe()
     if not engine_pages:
         raise EvidenceError("no page of the captures shows an engine of the configuration")
     return [pipeline.recommend(now_seconds) for pipeline in pipelines]
 
 
-def _pages(captures: Sequence[Path]) -> Iterator[tuple[float, CapturedPage]]:
-    for page in read_captures(captures):
-        yield page.time_seconds, page
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    time_seconds: float
+    pipeline: DeploymentPipeline
+    request: LoggedRequest
+
+    def observe(self) -> None:
+        self.pipeline.observe_request(self.request)
 
 
-def _requests(deployments: Sequence[DeploymentConfig]) -> Iterator[tuple[float, tuple[int, LoggedRequest]]]:
+def _pipeline_of(target: str, pipelines: Sequence[DeploymentPipeline]) -> DeploymentPipeline | None:
+    """Return the deployment that lists a target; an only deployment takes every page."""
+    if len(pipelines) == 1:
+        return pipelines[0]
+    url = metrics_url(target)
+    return next((one for one in pipelines if url in map(metrics_url, one.config.targets)), None)
+
+
+def _logged(pipelines: Sequence[DeploymentPipeline]) -> list[_Logged]:
     """Read every deployment's logs, in the order of their times."""
     found = [
-        (request.time_seconds, (index, request))
-        for index, deployment in enumerate(deployments)
-        for log in deployment.access_logs
+        _Logged(request.time_seconds, pipeline, request)
+        for pipeline in pipelines
+        for log in pipeline.config.access_logs
         for request in read_requests(log)
+        if request.time_seconds is not None
     ]
-    return iter(sorted(found, key=itemgetter(0)))
+    return sorted(found, key=attrgetter("time_seconds"))

@@ -121,7 +121,8 @@ class DeploymentEvidence:
     def observe_request(self, request: LoggedRequest) -> None:
         """Take in one line of an access log."""
         self.lengths.observe(request)
-        self._saw(request.time_seconds)
+        if request.time_seconds is not None:
+            self._saw(request.time_seconds)
 
     def break_intervals(self) -> None:
         """Compare no coming page with one from before: the clock stepped in between."""
@@ -212,11 +213,7 @@ class DeploymentEvidence:
     def _settle_signature(self, now_seconds: float) -> None:
         """Follow what most engines are; when that changes, a new epoch begins."""
         signatures = [engine.signature for engine in self._engines.values()]
-        if (
-            not signatures
-            or self._signature in signatures
-            and signatures.count(self._signature) * 2 >= len(signatures)
-        ):
+        if not signatures or signatures.count(self._signature) * 2 >= len(signatures):
             return
         most = max(signatures, key=signatures.count)
         if self._signature is not None and _differ(self._signature, most):
