@@ -231,13 +231,13 @@ _READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
         ),
         (r"Free memory on device \([\d.]+/(\d+(?:\.\d+)?) GiB\).*?utilization is \((\d+(?:\.\d+)?)", _budget),
         (
-            rf"max seq len \({_INTEGER}\), \({_GIB_FIGURE} KV cache is needed.*?available KV cache memory {_GIB_FIGURE}",
+            rf"max seq len \({_INTEGER}\), \({_GIB_FIGURE} KV cache is needed.*?cache memory {_GIB_FIGURE}",
             _refusal,
         ),
         (rf"estimated maximum model length is {_INTEGER}", _stores("longest_tokens", _count)),
         (rf"Auto-fit max_model_len: reduced from \d+ to {_INTEGER}", _stores("max_model_len", _count)),
         (
-            rf"max seq len \({_INTEGER}\) is larger than the maximum number of tokens.*? in KV cache \({_INTEGER}\)",
+            rf"max seq len \({_INTEGER}\) is larger than the maximum number.*? in KV cache \({_INTEGER}\)",
             _old_refusal,
         ),
         (r"LLM engine \(v([^)\s]+)\) with config: (.*)", _engine_config),

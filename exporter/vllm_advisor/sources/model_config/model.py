@@ -67,6 +67,7 @@ class ModelConfig:
         max_len_tokens: the longest sequence that it was made for.
         dtype: of its parameters, as written.
         hidden_size: 0 where the config does not say.
+        drafter_layers: that the checkpoint brings for multi-token prediction.
         multimodal: whether the language model is one section among others.
         notes: what was assumed while reading.
     """
@@ -86,5 +87,6 @@ class ModelConfig:
     weights: Weights
     experts_per_token: int | None = None
     expert_width: int | None = None
+    drafter_layers: int = 0
     multimodal: bool = False
     notes: tuple[str, ...] = ()

@@ -86,6 +86,7 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         weights=count_weights(text, outer, model_type, layers),
         experts_per_token=text.optional_count("num_experts_per_tok", "experts_per_token", "moe_topk"),
         expert_width=text.optional_count("moe_intermediate_size"),
+        drafter_layers=text.optional_count("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
         multimodal=section.prefix != "",
         notes=notes,
     )

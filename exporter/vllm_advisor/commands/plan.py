@@ -1,0 +1,96 @@
+"""``plan``: the arithmetic alone, from a model config, a GPU and flags to both flags' values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from vllm_advisor.ceilings.pool import predict_pool
+from vllm_advisor.commands.plan_answer import PlanQuestion, answer_plan
+from vllm_advisor.commands.plan_flags import add_engine_arguments, engine_flags, pool_inputs
+from vllm_advisor.commands.plan_text import plan_text
+from vllm_advisor.errors import InputError
+from vllm_advisor.sources.model_config import read_model_config
+from vllm_advisor.sources.startup_log import StartupReport, read_startup_log
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags: vLLM's own names, so that a command line can be pasted."""
+    add_engine_arguments(parser)
+    report = parser.add_argument_group("what the engine reported, to compare with")
+    report.add_argument(
+        "--startup-log", type=Path, metavar="FILE", help="its log, a directory of rotated logs"
+    )
+    report.add_argument("--kv-tokens", type=int, metavar="N", help="the tokens of its KV cache line")
+    traffic = parser.add_argument_group("what the traffic needs")
+    traffic.add_argument(
+        "--context-tokens", type=int, metavar="N", help="a high percentile of request lengths"
+    )
+    traffic.add_argument("--margin", type=float, default=0.25, help="added on top of it (default 0.25)")
+    traffic.add_argument("--round-up-to", type=int, default=1024, metavar="N", help="tokens (default 1024)")
+    traffic.add_argument("--sweep", type=Path, metavar="FILE", help="a measured sweep, JSON or CSV")
+    traffic.add_argument("--slo.tpot", dest="slo_tpot", metavar="DURATION", help="target, such as 40ms")
+    traffic.add_argument(
+        "--slo.quantile", dest="slo_quantile", default="0.99", metavar="Q", help="mean, or 0.5 to 0.999"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer; return 0, since wrong input is raised."""
+    report = read_startup_log(arguments.startup_log) if arguments.startup_log else StartupReport()
+    model = read_model_config(arguments.model_config)
+    prediction = predict_pool(model, engine_flags(arguments, report, model), pool_inputs(arguments, report))
+    answer = answer_plan(prediction, _question(arguments, report))
+    if arguments.json:
+        print(json.dumps(answer.to_json(), indent=2))
+    else:
+        print(plan_text(answer, report))
+    return 0
+
+
+def _question(arguments: argparse.Namespace, report: StartupReport) -> PlanQuestion:
+    length = arguments.max_model_len or report.max_model_len
+    return PlanQuestion(
+        max_model_len=length,
+        context_tokens=arguments.context_tokens,
+        margin_ratio=arguments.margin,
+        round_up_to_tokens=arguments.round_up_to,
+        engine_tokens=arguments.kv_tokens or report.kv_tokens,
+        reported_len_tokens=report.max_model_len or (length if length != -1 else None),
+        latency_asked=arguments.sweep is not None,
+        latency_sequences=_latency_ceiling(arguments) if arguments.sweep else None,
+    )
+
+
+def _latency_ceiling(arguments: argparse.Namespace) -> int | None:
+    """Find the sweep's crossing with the target; its modules are loaded only for this."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from vllm_advisor.ceilings.latency import sweep_ceiling  # noqa: PLC0415
+    from vllm_advisor.config import SloConfig  # noqa: PLC0415
+    from vllm_advisor.sources.sweep_file import read_sweep  # noqa: PLC0415
+
+    quantile = arguments.slo_quantile
+    slo: dict[str, object] = {"quantile": quantile if quantile == "mean" else _number(quantile)}
+    if arguments.slo_tpot:
+        slo["tpot"] = arguments.slo_tpot
+    try:
+        target = SloConfig.model_validate(slo)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        cause = problem.get("ctx", {}).get("error", problem["msg"])
+        raise InputError(str(cause), key=f"--slo.{problem['loc'][0]}") from error
+    return sweep_ceiling(read_sweep(arguments.sweep), target).sequences
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(
+            f"expected mean or a quantile such as 0.99, not {text!r}", key="--slo.quantile"
+        ) from error
