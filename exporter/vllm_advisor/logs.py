@@ -7,11 +7,18 @@ import os
 import sys
 
 import structlog
+from structlog.typing import Processor
 
 __all__ = ["FORMATS", "LEVELS", "configure_logging"]
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "console", "logfmt", "json")
+
+_ENRICH: list[Processor] = [
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+    structlog.processors.format_exc_info,
+]
 
 
 def configure_logging(*, log_format: str = "auto", level: str = "info") -> None:
@@ -24,22 +31,27 @@ def configure_logging(*, log_format: str = "auto", level: str = "info") -> None:
     if log_format == "auto":
         log_format = "console" if sys.stderr.isatty() else "json"
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=max(threshold, logging.WARNING), stream=sys.stderr, format="%(message)s")
+    renderers = _renderers(log_format)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-            structlog.processors.format_exc_info,
-            *_renderers(log_format),
-        ],
+        processors=[*_ENRICH, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+    _route_libraries(renderers, max(threshold, logging.WARNING))
 
 
-def _renderers(log_format: str) -> list[structlog.typing.Processor]:
+def _route_libraries(renderers: list[Processor], threshold: int) -> None:
+    """Give what libraries log the same shape; below a warning it is of no use to an operator."""
+    handler = logging.StreamHandler(sys.stderr)
+    drop_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_ENRICH, processors=[drop_meta, *renderers])
+    )
+    logging.basicConfig(level=threshold, handlers=[handler], force=True)
+
+
+def _renderers(log_format: str) -> list[Processor]:
     if log_format == "console":
         colours = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="ts")]

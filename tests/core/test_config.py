@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from vllm_advisor.cli import main
 from vllm_advisor.config import config_problems, load_config
 
@@ -26,7 +27,8 @@ deployments:
     access_logs:
       - paths: ["/var/log/gateway/*.jsonl"]
         format: json
-        fields: {time: ts, prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens, status: status, model: model, max_tokens: request.max_tokens}
+        fields: {time: ts, prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens,
+                 status: status, model: model, max_tokens: request.max_tokens}
     sweep: sweep.json
 """
 MINIMAL = 'deployments:\n  - name: chat\n    static_configs: [{targets: ["vllm-0:8000"]}]\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vllm_advisor.units import format_bytes, format_duration, parse_duration_seconds, parse_size_bytes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from vllm_advisor.evidence.interval import counters_fell, interval_between
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from vllm_advisor.sources.families import FAMILIES, PREFIXES, Kind
+
+from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.families import FAMILIES, PREFIXES, Family, Kind
 from vllm_advisor.sources.page import PageReader, Problem
 
 CAPTURED = sorted((Path(__file__).parents[1] / "data" / "pages").glob("*.prom"))
@@ -23,9 +25,12 @@ FOREIGN = (
 )
 
 
-def client_samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Return every sample by name as prometheus-client reads it, line by line so that one bad line is one line."""
-    samples = defaultdict(list)
+Samples = dict[str, list[tuple[dict[str, str], float]]]
+
+
+def client_samples(text: str) -> Samples:
+    """Return every sample by name as prometheus-client reads it, a bad line being one line."""
+    samples: Samples = defaultdict(list)
     for line in text.splitlines():
         if line.startswith("#") or not line.strip():
             continue
@@ -38,8 +43,8 @@ def client_samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     return samples
 
 
-def expected_number(samples, family, part, engine):
-    """Return the family's number for one engine: of the newest name there is, greatest gauge or summed counter."""
+def expected_number(samples: Samples, family: Family, part: str, engine: EngineSample) -> float | None:
+    """Return a family's number for one engine: of its newest name, the greatest gauge or summed counter."""
     for name in family.names:
         for prefix in PREFIXES:
             found = [
@@ -80,7 +85,7 @@ def assert_read_as_the_client_does(text: str) -> None:
                 assert dict(engine.cache_config) == (infos[0] if infos else {})
 
 
-def assert_histogram(samples, family, engine) -> None:
+def assert_histogram(samples: Samples, family: Family, engine: EngineSample) -> None:
     """Assert bounds, counts, sum and count of one histogram."""
     buckets = {
         float(labels["le"]): value
@@ -123,7 +128,10 @@ def test_second_page_of_the_same_layout_gives_the_new_numbers() -> None:
 def test_changed_layout_is_read_afresh() -> None:
     """A series that appears, vanishes or changes a label is never read from its old place."""
     reader = PageReader()
-    page = b'vllm:num_requests_running{engine="0",model_name="m"} 3\nvllm:prompt_tokens_total{engine="0",model_name="m"} 9\n'
+    page = (
+        b'vllm:num_requests_running{engine="0",model_name="m"} 3\n'
+        b'vllm:prompt_tokens_total{engine="0",model_name="m"} 9\n'
+    )
     assert reader.read(page, "t").engines[0].running == 3
     other = page.replace(b'engine="0"', b'engine="1"')
 
@@ -194,7 +202,8 @@ def test_any_label_text_and_number_is_read_back(model_name: str, other: str, num
     def escaped(text: str) -> str:
         return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
-    line = f'vllm:num_requests_running{{x="{escaped(other)}",model_name="{escaped(model_name)}",engine="0"}} {number!r}\n'
+    labels = f'x="{escaped(other)}",model_name="{escaped(model_name)}",engine="0"'
+    line = f"vllm:num_requests_running{{{labels}}} {number!r}\n"
 
     (engine,) = PageReader().read(line.encode()).engines
     assert (engine.model_name, engine.running) == (model_name, number)

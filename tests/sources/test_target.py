@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vllm_advisor.sources.target import base_url, metrics_url
 
 
