@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -50,7 +50,7 @@ class Slot:
     outcomes: Counter[str] = field(default_factory=Counter)
     _cells: NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))
     _counts: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
-    _state: dict[str, Any] | None = None
+    _state: list[Any] | None = None
 
     def add(self, counts: NDArray[np.int64], seen: Slot) -> None:
         """Count what was seen: `SLOT_CELLS` counts, and the rest as a slot of its own."""
@@ -66,32 +66,47 @@ class Slot:
     def whole(self) -> NDArray[np.int64]:
         """Return every count, zeros included."""
         whole = np.zeros(SLOT_CELLS, np.int64)
-        whole[self._cells] = self._counts
+        self.add_to(whole)
         return whole
 
-    def state(self) -> dict[str, Any]:
+    def add_to(self, counts: NDArray[np.int64]) -> None:
+        """Add every count to some others."""
+        counts[self._cells] += self._counts
+
+    def state(self) -> list[Any]:
         """Return the slot as plain JSON values, the same object until it changes."""
         if self._state is None:
-            self._state = {
-                "first": self.first_seconds,
-                "last": self.last_seconds,
-                "longest": self.longest_tokens,
-                "outcomes": dict(self.outcomes),
-                "cells": _text(self._cells.astype("<u2")),
-                "counts": _text(self._counts.astype("<u4")),
-            }
+            self._state = [
+                self.first_seconds,
+                self.last_seconds,
+                self.longest_tokens,
+                dict(self.outcomes),
+                _text(self._cells.astype("<u2")),
+                _text(_narrowest(self._counts)),
+            ]
         return self._state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Slot:
-        """Rebuild a slot from its `state`."""
-        cells = np.frombuffer(base64.b64decode(state["cells"]), "<u2").astype(np.uint16)
-        counts = np.frombuffer(base64.b64decode(state["counts"]), "<u4").astype(np.uint32)
-        if cells.size != counts.size or (cells.size and int(cells.max()) >= SLOT_CELLS):
+    def from_state(cls, state: Sequence[Any]) -> Slot:
+        """Rebuild a slot from its `state`.
+
+        Raises:
+            TypeError, ValueError: the state is not one that `state` gave.
+        """
+        first, last, longest, outcomes, cells, counts = state
+        own_cells = np.frombuffer(base64.b64decode(cells), "<u2")
+        packed = base64.b64decode(counts)
+        own_counts = np.frombuffer(packed, f"<u{len(packed) // max(own_cells.size, 1) or 1}")
+        if own_cells.size != own_counts.size or (own_cells.size and own_cells[-1] >= SLOT_CELLS):
             raise ValueError("a slot's counts do not fit its cells")
-        outcomes = Counter({str(name): int(count) for name, count in state["outcomes"].items()})
-        first, last, longest = float(state["first"]), float(state["last"]), int(state["longest"])
-        return cls(first, last, longest, outcomes, cells, counts)
+        return cls(
+            float(first),
+            float(last),
+            int(longest),
+            Counter(outcomes),
+            own_cells,
+            own_counts.astype(np.uint32),
+        )
 
 
 class LengthSlots:
@@ -122,7 +137,7 @@ class LengthSlots:
             self.add(number, slot.whole(), slot)
         else:
             self._slots[number] = slot
-            self._sum += slot.whole()
+            slot.add_to(self._sum)
 
     def forget(self, oldest: float) -> None:
         """Drop the slots up to and with ``oldest``."""
@@ -143,6 +158,11 @@ class LengthSlots:
     def all(self) -> list[Slot]:
         """Return the slots."""
         return list(self._slots.values())
+
+
+def _narrowest(counts: NDArray[np.uint32]) -> NDArray[Any]:
+    widest = int(counts.max(initial=0))
+    return counts.astype("<u1" if widest < 1 << 8 else "<u2" if widest < 1 << 16 else "<u4")
 
 
 def _text(array: NDArray[Any]) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from vllm_advisor.config import LogField
-
 from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
 __all__ = ["FIELD_NAMES", "Fields", "look_up"]

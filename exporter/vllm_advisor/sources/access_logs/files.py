@@ -19,7 +19,10 @@ from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import LoggedRequest
 
-__all__ = ["find_files", "open_log", "read_file", "read_requests"]
+__all__ = ["PACKED_SUFFIXES", "find_files", "open_log", "read_file", "read_requests"]
+
+
+PACKED_SUFFIXES = frozenset({".gz", ".zst"})
 
 
 def find_files(paths: tuple[str, ...]) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,7 +17,9 @@ import msgspec
 from vllm_advisor.sources.access_logs.request import Place
 from vllm_advisor.sources.access_logs.values import BrokenLineError
 
-__all__ = ["Framer", "Part"]
+__all__ = ["Framer", "OpenRecord", "Part"]
+
+_PART_CHARACTERS = 64
 
 _CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?: |$)")
 
@@ -35,6 +37,23 @@ class Part:
     stream: str
     text: str
     ends: bool
+
+
+@dataclass(slots=True)
+class OpenRecord:
+    """The parts of a record that has not ended, with the places of their lines."""
+
+    texts: list[str] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    size: int = 0
+    """Characters held, and a little more for each part."""
+
+    def add(self, text: str, place: Place | None) -> None:
+        """Take in the next part."""
+        self.texts.append(text)
+        self.size += len(text) + _PART_CHARACTERS
+        if place is not None:
+            self.places.append(place)
 
 
 def _cri(text: str) -> list[Part] | None:
@@ -64,7 +83,7 @@ def _loki(text: str) -> list[Part] | None:
     return [Part("", line, ends=True) for line in lines if isinstance(line, str)]
 
 
-_FRAMES: tuple[Callable[[str], list[Part] | None], ...] = (_cri, _docker, _loki)
+_FRAMES: dict[str, Callable[[str], list[Part] | None]] = {"cri": _cri, "docker": _docker, "loki": _loki}
 
 
 def _object(text: str, start: str) -> dict[str, Any] | None:
@@ -84,16 +103,14 @@ class Framer:
     """
 
     def __init__(self, limit_characters: int) -> None:
+        self.frame: str | None = None
         self._limit_characters = limit_characters
-        self._frame: Callable[[str], list[Part] | None] | None = None
-        self._seen_at: Place | None = None
-        self._open: dict[str, list[tuple[str, Place | None]]] = {}
+        self._open: dict[str, OpenRecord] = {}
 
     @property
-    def places(self) -> list[Place | None]:
-        """Places of the lines that what comes next depends on."""
-        opened = [place for parts in self._open.values() for _, place in parts]
-        return [self._seen_at, *opened]
+    def open_places(self) -> list[Place]:
+        """Places of the lines whose records have not ended."""
+        return [place for record in self._open.values() for place in record.places]
 
     @property
     def open_records(self) -> int:
@@ -106,12 +123,11 @@ class Framer:
         Raises:
             BrokenLineError: the file has a frame, and not on this line; or a record's parts are too long.
         """
-        if self._frame is None:
-            self._frame = next((frame for frame in _FRAMES if frame(line) is not None), None)
-            if self._frame is None:
-                return (line,)
-            self._seen_at = place
-        parts = self._frame(line)
+        if self.frame is None:
+            self.frame = next((name for name, frame in _FRAMES.items() if frame(line) is not None), None)
+        if self.frame is None:
+            return (line,)
+        parts = _FRAMES[self.frame](line)
         if parts is None:
             raise BrokenLineError("without the file's frame")
         return [whole for part in parts if (whole := self._joined(part, place)) is not None]
@@ -119,11 +135,11 @@ class Framer:
     def _joined(self, part: Part, place: Place | None) -> str | None:
         if part.ends and part.stream not in self._open:
             return part.text
-        parts = self._open.setdefault(part.stream, [])
-        parts.append((part.text, place))
-        if part.ends or sum(len(text) for text, _ in parts) > self._limit_characters:
+        record = self._open.setdefault(part.stream, OpenRecord())
+        record.add(part.text, place)
+        if part.ends:
+            return "".join(self._open.pop(part.stream).texts)
+        if record.size > self._limit_characters:
             del self._open[part.stream]
-            if not part.ends:
-                raise BrokenLineError("a record's parts are too long")
-            return "".join(text for text, _ in parts)
+            raise BrokenLineError("a record's parts are too long")
         return None

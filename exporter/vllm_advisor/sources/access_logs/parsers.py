@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -19,87 +19,88 @@ from vllm_advisor.sources.access_logs.formats import (
     Format,
     pattern_format,
 )
+from vllm_advisor.sources.access_logs.frames import OpenRecord
 from vllm_advisor.sources.access_logs.records import Record, each_record, is_server_line
 from vllm_advisor.sources.access_logs.request import Outcome, Place
 from vllm_advisor.sources.access_logs.values import BrokenLineError
 
-__all__ = ["Parser", "parser_for", "parser_named"]
+__all__ = ["CsvParser", "Parser", "parser_for", "parser_named"]
 
 
-class Parser(Protocol):
-    """Reads one file's lines as records of one format."""
+class Parser:
+    """Reads one file's lines as records of one format.
 
-    format: Format
+    Args:
+        form: the format.
+    """
+
+    header_place: Place | None = None
+    """Where the line is that names the columns."""
+
+    def __init__(self, form: Format) -> None:
+        self.format = form
 
     @property
-    def places(self) -> list[Place | None]:
-        """Places of the lines that what comes next depends on."""
+    def opened(self) -> OpenRecord:
+        """The record that has not ended."""
+        return OpenRecord()
 
-    def parse(self, text: str, place: Place | None) -> Iterable[Record | Outcome | None]:
+    def parse(self, text: str, place: Place | None) -> Iterable[Record | Outcome | None]:  # noqa: ARG002
         """Return a line's records; None stands for a line that tells of no request.
 
         Raises:
             BrokenLineError: the line cannot be read.
         """
-
-
-class _JsonParser:
-    def __init__(self, form: Format) -> None:
-        self.format = form
-        self.places: list[Place | None] = []
-
-    def parse(self, text: str, place: Place | None) -> Iterable[Record | None]:  # noqa: ARG002
+        if self.format.record is not None:
+            return (self.format.record(text),)
         if text[0] in "{[":
             return self.format.records(_decoded(text))
         return _foreign(text)
 
 
-class _TextParser:
-    def __init__(self, form: Format, record: Callable[[str], Record | Outcome | None]) -> None:
-        self.format = form
-        self.places: list[Place | None] = []
-        self._record = record
+class CsvParser(Parser):
+    """Reads a header line, then rows; a quoted field may go on over several lines.
 
-    def parse(self, text: str, place: Place | None) -> Iterable[Record | Outcome | None]:  # noqa: ARG002
-        return (self._record(text),)
-
-
-class _CsvParser:
-    """A header line, then rows; a quoted field may go on over several lines."""
+    Args:
+        form: the format.
+        limit_characters: the most that a row may come to.
+    """
 
     def __init__(self, form: Format, limit_characters: int) -> None:
-        self.format = form
+        super().__init__(form)
         self._limit_characters = limit_characters
         self._columns: list[str] | None = None
-        self._header_at: Place | None = None
-        self._open: list[tuple[str, Place | None]] = []
+        self._open = OpenRecord()
+        self._quotes = 0
 
     @property
-    def places(self) -> list[Place | None]:
-        return [self._header_at, *(place for _, place in self._open)]
+    def opened(self) -> OpenRecord:
+        """The row that has not ended."""
+        return self._open
 
-    def parse(self, text: str, place: Place | None) -> Iterable[Record | None]:
-        self._open.append((text, place))
-        whole = "\n".join(part for part, _ in self._open)
-        if whole.count('"') % 2 and len(whole) <= self._limit_characters:
+    def parse(self, text: str, place: Place | None) -> Iterable[Record | Outcome | None]:
+        """Return the row that ends with a line, by column."""
+        self._open.add(text, place)
+        self._quotes += text.count('"')
+        if self._quotes % 2 and self._open.size <= self._limit_characters:
             return ()
-        self._open.clear()
+        whole, self._open, self._quotes = "\n".join(self._open.texts), OpenRecord(), 0
         row = _row(whole)
         if self._columns is None:
-            self._columns, self._header_at = row, place
+            self._columns, self.header_place = row, place
             return (None,)
         if len(row) != len(self._columns):
             raise BrokenLineError("not as many fields as columns")
         return (dict(zip(self._columns, row, strict=True)),)
 
 
-def parser_named(log: AccessLogConfig, limit_characters: int) -> Parser | None:
-    """Return the parser of the format that a configuration names, None for ``auto``."""
-    if log.format == "auto":
+def parser_named(name: str, log: AccessLogConfig, limit_characters: int) -> Parser | None:
+    """Return the parser of a format, None for ``auto``."""
+    if name == "auto":
         return None
-    if log.format == "regex":
-        return _parser(pattern_format("regex", re.compile(log.pattern or "")), log, limit_characters)
-    return _parser(FORMATS[log.format], log, limit_characters)
+    if name == "regex":
+        return _parser(pattern_format(name, re.compile(log.pattern or "")), log, limit_characters)
+    return _parser(FORMATS[name], log, limit_characters)
 
 
 def parser_for(text: str, log: AccessLogConfig, limit_characters: int) -> Parser | None:
@@ -115,8 +116,8 @@ def parser_for(text: str, log: AccessLogConfig, limit_characters: int) -> Parser
 def _parser(form: Format, log: AccessLogConfig, limit_characters: int) -> Parser:
     form = replace(form, rules=replace(form.rules, fields=form.rules.fields.given(log.fields)))
     if form.name in {one.name for one in CSV_FORMATS}:
-        return _CsvParser(form, limit_characters)
-    return _JsonParser(form) if form.record is None else _TextParser(form, form.record)
+        return CsvParser(form, limit_characters)
+    return Parser(form)
 
 
 def _first(formats: Iterable[Format], shown: Mapping[str, Any] | str) -> Format | None:

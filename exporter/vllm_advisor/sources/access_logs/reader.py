@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_advisor.config import AccessLogConfig
@@ -17,7 +18,7 @@ from vllm_advisor.sources.access_logs.records import Record, is_server_line
 from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome, Place
 from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
-__all__ = ["LINE_LIMIT_BYTES", "LineReader"]
+__all__ = ["LINE_LIMIT_BYTES", "LineReader", "Standing"]
 
 LINE_LIMIT_BYTES = 1 << 20
 """Longer lines are skipped; so are records put together from parts."""
@@ -27,23 +28,42 @@ _FUTURE_SECONDS = 300.0
 """A time further ahead than this is a wrong clock's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a reader knows of its file; no text of it.
+
+    Args:
+        frame: name of the frame around the lines.
+        format: name of the format.
+        header: place of the line that names the columns.
+        opened: places of the lines whose records have not ended.
+    """
+
+    frame: str | None = None
+    format: str | None = None
+    header: Place | None = None
+    opened: tuple[Place, ...] = ()
+
+
 class LineReader:
     """Reads the lines of one file in their order.
 
     Args:
         log: the format and which lines count.
         recent: the records seen before, where several files share it.
+        counts: lines by outcome, where several files share them.
     """
 
-    def __init__(self, log: AccessLogConfig, recent: Recent | None = None) -> None:
-        self.counts: Counter[Outcome] = Counter()
+    def __init__(
+        self, log: AccessLogConfig, recent: Recent | None = None, counts: Counter[Outcome] | None = None
+    ) -> None:
+        self.counts: Counter[Outcome] = Counter() if counts is None else counts
         self.lines = 0
         self.clock_corrections = 0
         self._log = log
         self._recent = Recent(REMEMBERED) if recent is None else recent
         self._framer = Framer(LINE_LIMIT_BYTES)
-        self._parser: Parser | None = parser_named(log, LINE_LIMIT_BYTES)
-        self._seen_at: Place | None = None
+        self._parser = parser_named(log.format, log, LINE_LIMIT_BYTES)
 
     @property
     def format_name(self) -> str | None:
@@ -51,10 +71,30 @@ class LineReader:
         return None if self._parser is None else self._parser.format.name
 
     @property
-    def places(self) -> list[Place]:
-        """Places of the earlier lines without which the next cannot be read."""
-        own = self._parser.places if self._parser else []
-        return [place for place in (self._seen_at, *self._framer.places, *own) if place is not None]
+    def standing(self) -> Standing:
+        """What reading on depends on."""
+        parser = self._parser
+        opened = self._framer.open_places + (parser.opened.places if parser else [])
+        return Standing(
+            self._framer.frame, self.format_name, parser.header_place if parser else None, tuple(opened)
+        )
+
+    def resume(self, standing: Standing, fetch: Callable[[Place], bytes]) -> None:
+        """Take up where another reader of the same file stood, with the lines that it had not done with.
+
+        Args:
+            standing: the other's.
+            fetch: returns the line at a place.
+        """
+        self._framer.frame = standing.frame
+        if standing.format is not None:
+            self._parser = parser_named(standing.format, self._log, LINE_LIMIT_BYTES)
+        header = () if standing.header is None else (standing.header,)
+        for place in (*header, *standing.opened):
+            with suppress(BrokenLineError):
+                for text in self._framer.peel(_text(_stripped(fetch(place))), place):
+                    if self._parser is not None and text:
+                        self._parser.parse(text, place)
 
     def read(self, line: bytes, now_seconds: float, place: Place | None = None) -> list[LoggedRequest]:
         """Read one line; what has no time of its own, or one that cannot be, is of now.
@@ -62,9 +102,9 @@ class LineReader:
         Args:
             line: with or without its newline.
             now_seconds: epoch seconds.
-            place: where the line is, for `places`.
+            place: where the line is, for `standing`.
         """
-        line = line.removeprefix(_BYTE_ORDER_MARK).strip()
+        line = _stripped(line)
         if not line:
             return []
         self.lines += 1
@@ -77,7 +117,8 @@ class LineReader:
 
     def finish(self) -> None:
         """Count what the end of the file leaves without its end."""
-        self.counts[Outcome.BROKEN] += self._framer.open_records
+        opened = self._framer.open_records + bool(self._parser and self._parser.opened.texts)
+        self.counts[Outcome.BROKEN] += opened
 
     def skip_too_long(self) -> None:
         """Count a line over the limit, which whoever cuts the lines leaves out."""
@@ -87,7 +128,7 @@ class LineReader:
     def _requests(self, text: str, now_seconds: float, place: Place | None) -> list[LoggedRequest]:
         found = []
         try:
-            parser = self._parser or self._detect(text, place)
+            parser = self._parser or self._detect(text)
             records = (None,) if parser is None else parser.parse(text, place)
             for record in records:
                 outcome = self._outcome(record, parser, now_seconds)
@@ -99,10 +140,9 @@ class LineReader:
             self.counts[Outcome.BROKEN] += 1
         return found
 
-    def _detect(self, text: str, place: Place | None) -> Parser | None:
+    def _detect(self, text: str) -> Parser | None:
         """Return the parser for the format that a line shows; None for a line that shows none, and may."""
         self._parser = parser_for(text, self._log, LINE_LIMIT_BYTES)
-        self._seen_at = place
         if self._parser is None and text[0] not in "{[" and not is_server_line(text):
             raise BrokenLineError("of no known format")
         return self._parser
@@ -141,6 +181,10 @@ class LineReader:
             return request
         self.clock_corrections += time_seconds is not None
         return replace(request, time_seconds=now_seconds)
+
+
+def _stripped(line: bytes) -> bytes:
+    return line.removeprefix(_BYTE_ORDER_MARK).strip()
 
 
 def _text(line: bytes) -> str:
