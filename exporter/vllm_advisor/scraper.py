@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 import structlog
@@ -36,6 +36,7 @@ class Target:
         name: as written in the configuration.
         outcome: of the last scrape, None before the first.
         detail: what was seen then.
+        url: the page's address.
     """
 
     name: str
@@ -46,11 +47,10 @@ class Target:
     duration_seconds: float | None = None
     facts_due_seconds: float = 0.0
     scraping: asyncio.Task[None] | None = None
+    url: str = field(init=False)
 
-    @property
-    def url(self) -> str:
-        """The page's address."""
-        return metrics_url(self.name)
+    def __post_init__(self) -> None:
+        self.url = metrics_url(self.name)
 
 
 class Scraper:
