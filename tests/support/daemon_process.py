@@ -33,9 +33,9 @@ class DaemonProcess:
         self.url = self._wait_for_url()
 
     def log(self) -> list[dict[str, Any]]:
-        """Return every event logged so far."""
+        """Return every event logged so far; what is not JSON, such as a traceback, is ``unreadable``."""
         text = self._log_path.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [_event(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     def get(self, path: str) -> str:
         """Fetch one of its doors."""
@@ -74,6 +74,13 @@ class DaemonProcess:
                 break
             time.sleep(0.05)
         raise AssertionError(f"the daemon did not start: {self._log_path.read_text(encoding='utf-8')}")
+
+
+def _event(line: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {"msg": line, "level": "unreadable"}
 
 
 @contextmanager
