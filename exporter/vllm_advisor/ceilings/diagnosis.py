@@ -2,19 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 
+from vllm_advisor.ceilings.misreadings import GUESSES, MISREADINGS, Misreading, Reading
 from vllm_advisor.ceilings.pool import PoolPrediction
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["EXPLAINED_RATIO", "Diagnosis", "diagnose"]
+
+EXPLAINED_RATIO = 0.01
+"""A reading this near to the engine's report explains the gap."""
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What explains the gap."""
+    """What would bring the prediction to the engine's report.
 
-    text: str
+    Args:
+        explanations: the readings, nearest first; several where the figures alone cannot tell them apart.
+            Each holds one sentence, or two where only a pair explains the gap.
+    """
+
+    explanations: tuple[tuple[str, ...], ...]
+
+    @property
+    def text(self) -> str:
+        """The whole in one sentence."""
+        if not self.explanations:
+            return "No known misreading, alone or with another, brings the prediction to the engine's report."
+        said = "; or ".join(" and ".join(sentences) for sentences in self.explanations)
+        return f"The report agrees within 1% if {said}."
 
 
-def diagnose(prediction: PoolPrediction, engine_tokens: int, max_model_len: int) -> Diagnosis | None:
-    """Stub until the misreadings are written."""
+@lru_cache(maxsize=64)
+def diagnose(prediction: PoolPrediction, engine_tokens: int, max_model_len: int) -> Diagnosis:
+    """Try every known misreading alone, and in pairs where none explains the gap alone.
+
+    Args:
+        prediction: the pool as predicted.
+        engine_tokens: what the engine reports.
+        max_model_len: the length it reports it at.
+    """
+    for readings in (_alone(prediction, MISREADINGS), _alone(prediction, GUESSES), _in_pairs(prediction)):
+        errors = [
+            (abs(_tokens(reading, max_model_len) / engine_tokens - 1), sentences)
+            for sentences, reading in readings
+        ]
+        near = sorted(error for error in errors if error[0] <= EXPLAINED_RATIO)
+        if near:
+            return Diagnosis(tuple(sentences for _, sentences in near[:_NAMED]))
+    return Diagnosis(())
+
+
+def _alone(
+    prediction: PoolPrediction, misreadings: tuple[Misreading, ...]
+) -> Iterator[tuple[tuple[str, ...], Reading]]:
+    for misreading in misreadings:
+        for reading in misreading(prediction):
+            yield (reading.says,), reading
+
+
+def _in_pairs(prediction: PoolPrediction) -> Iterator[tuple[tuple[str, ...], Reading]]:
+    for first, second in combinations(MISREADINGS, 2):
+        for one in first(prediction):
+            for two in second(one.prediction):
+                reading = Reading(two.says, two.prediction, one.factor * two.factor)
+                yield (one.says, two.says), reading
+
+
+def _tokens(reading: Reading, max_model_len: int) -> float:
+    return (reading.prediction.tokens(max_model_len) or 0) * reading.factor

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vllm_advisor.ceilings.engine_version import ASYNC_BATCHES, LATEST, UTILIZATION_092, Version
+from vllm_advisor.ceilings.engine_version import (
+    ASYNC_BATCHES,
+    LARGE_CAP,
+    LATEST,
+    UTILIZATION_092,
+    V1,
+    Version,
+)
 
 __all__ = ["DTYPE_BYTES", "EngineFlags"]
 
@@ -24,6 +31,8 @@ DTYPE_BYTES = {
 """Bytes of one element by the names that ``--dtype`` and ``--kv-cache-dtype`` take."""
 
 _LARGE_GPU_BYTES = 70 * 2**30
+_LARGEST_GPU_BYTES = 160 * 2**30
+_WHOLE_PREFILL_TOKENS = 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class EngineFlags:
         speculative_tokens: tokens that a drafter proposes in one step.
         speculative_layers: layers with a cache that the drafter adds.
         hybrid_manager: off with ``--disable-hybrid-kv-cache-manager``.
-        gpu_memory_bytes: of one GPU, as far as defaults follow from it.
+        gpu_memory_bytes: of one GPU, as far as defaults follow from it; None is taken for a large one.
     """
 
     version: Version = LATEST
@@ -45,6 +54,7 @@ class EngineFlags:
     data_parallel_size: int = 1
     decode_context_parallel_size: int = 1
     block_size_tokens: int | None = None
+    max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     async_scheduling: bool | None = None
@@ -64,21 +74,29 @@ class EngineFlags:
         return self.utilization or (0.92 if self.version >= UTILIZATION_092 else 0.9)
 
     @property
-    def _is_large_gpu(self) -> bool:
-        return self.gpu_memory_bytes is None or self.gpu_memory_bytes >= _LARGE_GPU_BYTES
-
-    @property
     def batched_tokens(self) -> int:
-        """``--max-num-batched-tokens``; by default 8,192 on GPUs of 70 GiB and more, else 2,048.
+        """``--max-num-batched-tokens``: by default 2,048; 8,192 on GPUs from 70 GiB, 16,384 from 160 GiB.
 
-        Source: vLLM ``engine/arg_utils.py``, the defaults of an API server.
+        Source: vLLM ``engine/arg_utils.py:get_batch_defaults``, an API server. Before V1 no prefill was cut
+        up to a max-model-len of 32,768, and took a batch of that length.
         """
-        return self.max_num_batched_tokens or (8192 if self._is_large_gpu else 2048)
+        if self.max_num_batched_tokens is not None:
+            return self.max_num_batched_tokens
+        if self.version < V1:
+            whole = self.max_model_len or 0
+            return max(2048, whole) if whole <= _WHOLE_PREFILL_TOKENS else 2048
+        size_bytes = self.gpu_memory_bytes or _LARGE_GPU_BYTES
+        if size_bytes >= _LARGEST_GPU_BYTES:
+            return 16384
+        return 8192 if size_bytes >= _LARGE_GPU_BYTES else 2048
 
     @property
     def sequences(self) -> int:
-        """``--max-num-seqs``; by default 1,024 on GPUs of 70 GiB and more, else 256 (same source)."""
-        return self.max_num_seqs or (1024 if self._is_large_gpu else 256)
+        """``--max-num-seqs``: by default 256; 1,024 on GPUs from 70 GiB since 0.10 (same source)."""
+        if self.max_num_seqs is not None:
+            return self.max_num_seqs
+        is_large = (self.gpu_memory_bytes or _LARGE_GPU_BYTES) >= _LARGE_GPU_BYTES
+        return 1024 if is_large and self.version >= LARGE_CAP else 256
 
     @property
     def in_flight_tokens(self) -> int:

@@ -16,8 +16,10 @@ __all__ = [
     "GRAPHS_SUBTRACTED",
     "GROUPS",
     "HYBRID_PREFIX_CACHING",
+    "LARGE_CAP",
     "LATENT_CACHE",
     "LATEST",
+    "LEAN_SAMPLER",
     "STATE_CHECKPOINT",
     "TOKENS_FROM_CONCURRENCY",
     "UTILIZATION_092",
@@ -36,8 +38,12 @@ V1: Version = (0, 8)
 """The engine that shares one pool between layers is the default."""
 GROUPS: Version = (0, 9, 2)
 """Layers of different kinds form groups that share blocks; before, windows were cached in full."""
+LARGE_CAP: Version = (0, 10)
+"""The default of ``--max-num-seqs`` is 1,024 on large GPUs instead of 256."""
 CHUNKED_GROUPS: Version = (0, 11, 1)
 """The same for chunked attention."""
+LEAN_SAMPLER: Version = (0, 12)
+"""The sampler's peak is 15 bytes a logit; engines before it took up to 39."""
 CHECKPOINT_KV_DTYPE: Version = (0, 12)
 """A ModelOpt checkpoint decides what ``--kv-cache-dtype auto`` means."""
 WIDE_GROUPS: Version = (0, 17)

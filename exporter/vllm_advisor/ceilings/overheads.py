@@ -7,7 +7,7 @@ others; the sampler's share is what max-num-seqs buys, so the cap is itself a me
 from __future__ import annotations
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
-from vllm_advisor.ceilings.engine_version import GRAPHS_SUBTRACTED, V1
+from vllm_advisor.ceilings.engine_version import GRAPHS_SUBTRACTED, LEAN_SAMPLER, V1
 from vllm_advisor.ceilings.estimate import Estimate
 from vllm_advisor.ceilings.kv_pages import model_dtype_bytes
 from vllm_advisor.sources.model_config import ModelConfig
@@ -36,7 +36,10 @@ def activation_peak(model: ModelConfig, flags: EngineFlags) -> Estimate:
     sampler_bytes = _SAMPLER_BYTES * (model.vocab_size or 0) * sampled + hidden_bytes
     forward_bytes = rows * _widest_row(model, flags) * element_bytes
     basis = f"{sampled:,} sequences' logits or {rows:,} batched tokens, whichever is larger"
-    return Estimate.around(max(sampler_bytes, forward_bytes), 0.8, 1.5, basis)
+    if not model.vocab_size:
+        basis = f"{rows:,} batched tokens; the sampler is left out, since the config has no vocab_size"
+    unsure = flags.version < LEAN_SAMPLER or not model.vocab_size
+    return Estimate.around(max(sampler_bytes, forward_bytes), 0.7, 2.7 if unsure else 1.5, basis)
 
 
 def _widest_row(model: ModelConfig, flags: EngineFlags) -> float:

@@ -31,7 +31,7 @@ QUANTIZATION_BYTES = {
 }
 """Bytes of a weight by what ``--quantization`` names, scales of the usual groups included."""
 
-_IN_NAME = re.compile(r"(?i)(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+_IN_NAME = re.compile(r"(?i)(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?!-\d+e\b)(?![a-z0-9])")
 
 
 def weights_per_gpu(
@@ -73,6 +73,7 @@ def weights_per_gpu(
 def parameters_in_name(name: str) -> float | None:
     """Return the number of parameters that a model's name states: ``8B``, ``8x7B``, ``350M``.
 
+    The size of what is active (``A3B``, ``17B-16E``) is not taken for the whole.
     A mixture's experts share their attention, which is taken as a ninth of each (Mixtral 8x7B: 46.7 of 56).
     """
     match = _IN_NAME.search(name.rsplit("/", maxsplit=1)[-1])

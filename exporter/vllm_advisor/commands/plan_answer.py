@@ -184,7 +184,7 @@ def _note_pool(prediction: PoolPrediction, length: int | None, notes: list[str])
         notes.append(f"{whole:,} tokens in whole blocks of {layout.block_size_tokens}, as an engine counts.")
     if layout.padding_layers:
         notes.append(
-            f"Groups of layers are of one width: {layout.padding_layers} layers' worth of each block is wasted."
+            f"Layer groups are of one width: {layout.padding_layers} layers' worth of each block is wasted."
         )
     if length and not layout.is_plain and prediction.blocks:
         notes.append(

@@ -101,6 +101,7 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
         return given(arguments, report, name, default)
 
     tokens, layers = _speculation(flag("speculative_config"), model)
+    length = flag("max_model_len", model.max_len_tokens)
     version = arguments.vllm_version or (parse_version(report.version) if report.version else LATEST)
     return EngineFlags(
         version=version,
@@ -111,6 +112,7 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
         data_parallel_size=flag("data_parallel_size", 1),
         decode_context_parallel_size=flag("decode_context_parallel_size", 1),
         block_size_tokens=flag("block_size"),
+        max_model_len=length if length and length > 0 else None,
         max_num_seqs=flag("max_num_seqs"),
         max_num_batched_tokens=flag("max_num_batched_tokens"),
         async_scheduling=flag("async_scheduling"),

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vllm_advisor.config import EngineConfig
+if TYPE_CHECKING:  # reading configurations takes half of plan's start, which does without
+    from vllm_advisor.config import EngineConfig
 
 __all__ = [
     "CapSource",
