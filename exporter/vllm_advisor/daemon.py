@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import AdvisorConfig, load_config
+from vllm_advisor.deployment import Deployment, open_deployment
 from vllm_advisor.errors import AdvisorError, InputError
-from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.sources.scrape import new_session
+from vllm_advisor.store import Store
 from vllm_advisor.web.served import Served
 from vllm_advisor.web.server import build_app
 from vllm_advisor.web.telemetry import Telemetry
@@ -28,6 +30,8 @@ from vllm_advisor.web.telemetry import Telemetry
 __all__ = ["DEFAULT_LISTEN_ADDRESS", "Daemon", "DaemonOptions", "run_daemon"]
 
 DEFAULT_LISTEN_ADDRESS = ":10838"
+
+_SAVE_SECONDS = 30.0
 
 log = structlog.get_logger()
 
@@ -68,7 +72,7 @@ async def run_daemon(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, daemon.reload)
+    loop.add_signal_handler(signal.SIGHUP, daemon.reload_soon)
     try:
         url = await daemon.start()
         if on_listening:
@@ -86,135 +90,142 @@ class Daemon:
         self._options = options
         self._clock = SteadyClock()
         self._telemetry = Telemetry()
-        self._pipelines = {one.name: DeploymentPipeline(one) for one in config.deployments}
-        self._targets = [
-            Target(name, pipeline)
-            for pipeline in self._pipelines.values()
-            for name in pipeline.config.targets
-        ]
-        self._recommendations: dict[str, Recommendation] = {}
-        self._changed_seconds: dict[str, float] = {}
-        self._failing: set[str] = set()
+        self._store = Store(config.storage.path)
+        self._save_fails = False
+        self._deployments = _open_all(config, self._store.load() or {}, {})
         self._scheduler = AsyncIOScheduler(
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
         self._session: aiohttp.ClientSession | None = None
         self._scraper: Scraper | None = None
         self._runner: web.AppRunner | None = None
+        self._reloading: asyncio.Task[str | None] | None = None
 
     async def start(self) -> str:
         """Begin to serve and to scrape; return the URL."""
-        self._session = new_session(len(self._targets))
+        if self._store.set_aside:
+            log.warning("the saved state was damaged, starting without it", kept=str(self._store.set_aside))
+        self._session = new_session(len(self._targets()))
         self._scraper = Scraper(self._session, self._config.global_, self._telemetry, self._clock)
         url = await self._listen()
-        self._loaded()
-        self._schedule()
+        self._took_effect()
         self._scheduler.start()
-        log.info("listening", url=url, deployments=len(self._pipelines), targets=len(self._targets))
+        log.info("listening", url=url, deployments=len(self._deployments), targets=len(self._targets()))
         return url
 
     async def stop(self) -> None:
-        """Stop within a second."""
+        """Stop within a second, the evidence saved."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
-        for target in self._targets:
-            if target.scraping:
-                target.scraping.cancel()
+        for target in self._targets():
+            target.stop()
+        for deployment in self._deployments.values():
+            await deployment.logs.stop()
         if self._runner:
             await self._runner.cleanup()
         if self._session:
             await self._session.close()
+        await self._save()
+        for deployment in self._deployments.values():
+            deployment.logs.close()
+        self._store.close()
         log.info("stopped")
 
-    def reload(self) -> str | None:
+    def reload_soon(self) -> None:
+        """Reload without waiting for it."""
+        self._reloading = asyncio.create_task(self.reload())
+
+    async def reload(self) -> str | None:
         """Load the configuration again, all of it or nothing; return what was wrong."""
         path = self._options.config_path
         if path is None:
             return "there is no configuration file: the daemon was started from flags"
         try:
             config = load_config(path)
-            pipelines = {one.name: DeploymentPipeline(one) for one in config.deployments}
+            async with AsyncExitStack() as reading:
+                for deployment in self._deployments.values():
+                    await reading.enter_async_context(deployment.logs.lock)
+                self._replace(config, _open_all(config, self._state(), self._deployments))
         except AdvisorError as error:
             self._telemetry.reload_successful.set(0)
             log.warning("reload failed, the earlier configuration stays", problem=str(error))
             return str(error)
-        self._replace(config, pipelines)
-        self._loaded()
-        log.info("reloaded", deployments=len(pipelines), targets=len(self._targets))
+        self._took_effect()
+        log.info("reloaded", deployments=len(self._deployments), targets=len(self._targets()))
         return None
 
-    def _replace(self, config: AdvisorConfig, pipelines: dict[str, DeploymentPipeline]) -> None:
-        for name, pipeline in pipelines.items():
-            if name in self._pipelines:
-                pipeline.adopt(self._pipelines[name])
-        kept = {(target.pipeline.config.name, target.name): target for target in self._targets}
-        self._targets = []
-        for name, pipeline in pipelines.items():
-            for target_name in pipeline.config.targets:
-                target = kept.pop((name, target_name), Target(target_name, pipeline))
-                target.pipeline = pipeline
-                self._targets.append(target)
-        if self._scraper:
-            for gone in kept.values():
-                self._scraper.forget(gone)
-            self._scraper.limits = config.global_
-        self._config, self._pipelines = config, pipelines
-        for known in (self._recommendations, self._changed_seconds):
-            for name in known.keys() - pipelines.keys():
-                del known[name]
-        self._schedule()
+    def _targets(self) -> list[Target]:
+        return [target for deployment in self._deployments.values() for target in deployment.targets]
 
-    def _loaded(self) -> None:
+    def _replace(self, config: AdvisorConfig, deployments: dict[str, Deployment]) -> None:
+        for name, earlier in self._deployments.items():
+            if deployments.get(name) is not earlier:
+                earlier.logs.close()
+                for target in earlier.targets:
+                    target.stop()
+        self._config, self._deployments = config, deployments
+        if self._scraper:
+            self._scraper.limits = config.global_
+
+    def _took_effect(self) -> None:
         self._telemetry.reload_successful.set(1)
         self._telemetry.reload_success_timestamp_seconds.set(self._clock.now_seconds())
+        for name, deployment in self._deployments.items():
+            for problem in deployment.pipeline.problems:
+                log.warning("a file is left out", deployment=name, problem=problem)
+        self._schedule()
 
     def _schedule(self) -> None:
         intervals = self._config.global_
         jobs: dict[str, tuple[Callable[[], Any], float]] = {
-            "scrape": (self._scrape, intervals.scrape_interval_seconds),
+            "look": (self._look, intervals.scrape_interval_seconds),
             "evaluate": (self._evaluate, intervals.evaluation_interval_seconds),
+            "save": (self._save, _SAVE_SECONDS),
         }
         for name, (job, seconds) in jobs.items():
             self._scheduler.add_job(job, "interval", seconds=seconds, id=name, replace_existing=True)
-        self._scheduler.add_job(self._scrape, id="first scrape", replace_existing=True)
+        self._scheduler.add_job(self._look, id="first look", replace_existing=True)
 
-    async def _scrape(self) -> None:
+    async def _look(self) -> None:
+        """Begin to read every page and every log."""
         if self._scraper:
-            self._scraper.scrape_all(self._targets)
+            self._scraper.scrape_all(self._targets())
+        for deployment in self._deployments.values():
+            deployment.logs.follow(self._clock, self._telemetry)
 
     async def _evaluate(self) -> None:
         step_seconds = self._clock.follow_step()
         if step_seconds:
             log.warning("the clock stepped, intervals across it are left out", seconds=round(step_seconds, 3))
-        for name, pipeline in list(self._pipelines.items()):
+        for deployment in list(self._deployments.values()):
             if step_seconds:
-                pipeline.evidence.break_intervals()
-            self._evaluate_one(name, pipeline)
+                deployment.pipeline.evidence.break_intervals()
+            deployment.evaluate(self._clock.now_seconds())
             await asyncio.sleep(0)
 
-    def _evaluate_one(self, name: str, pipeline: DeploymentPipeline) -> None:
-        now_seconds = self._clock.now_seconds()
+    async def _save(self) -> None:
+        async with AsyncExitStack() as reading:
+            for deployment in self._deployments.values():
+                await reading.enter_async_context(deployment.logs.lock)
+            state = self._state()
         try:
-            recommendation = pipeline.recommend(now_seconds)
-        except Exception:  # one deployment's fault must not silence the others
-            if name not in self._failing:
-                log.exception("evaluation failed, the last recommendation stays", deployment=name)
-            self._failing.add(name)
-            return
-        self._failing.discard(name)
-        before = self._recommendations.get(name)
-        flags = _flags(recommendation)
-        if before is None or _flags(before) != flags:
-            self._changed_seconds[name] = now_seconds
-            log.info("recommendation", deployment=name, binding=str(recommendation.binding), **flags)
-        self._recommendations[name] = recommendation
+            await asyncio.to_thread(self._store.save, state)
+        except OSError as error:
+            if not self._save_fails:
+                log.warning("the evidence cannot be saved, what was saved before stands", problem=str(error))
+            self._save_fails = True
+        else:
+            self._save_fails = False
+
+    def _state(self) -> dict[str, Any]:
+        return {"deployments": {name: one.state() for name, one in self._deployments.items()}}
 
     async def _listen(self) -> str:
         served = Served(
             telemetry=self._telemetry,
-            recommendations=lambda: self._recommendations,
-            changed_seconds=lambda: self._changed_seconds,
-            ready=lambda: len(self._recommendations) >= len(self._pipelines),
+            recommendations=self._recommendations,
+            changed_seconds=self._changed_seconds,
+            ready=lambda: len(self._recommendations()) == len(self._deployments),
             reload=self.reload,
             targets=self._target_states,
             lifecycle=self._options.lifecycle,
@@ -229,25 +240,31 @@ class Daemon:
             raise InputError(f"cannot listen: {reason}", key="--web.listen-address") from error
         return f"http://{host or 'localhost'}:{self._runner.addresses[0][1]}"
 
+    def _recommendations(self) -> dict[str, Recommendation]:
+        known = {name: one.recommendation for name, one in self._deployments.items()}
+        return {name: recommendation for name, recommendation in known.items() if recommendation}
+
+    def _changed_seconds(self) -> dict[str, float]:
+        known = {name: one.changed_seconds for name, one in self._deployments.items()}
+        return {name: seconds for name, seconds in known.items() if seconds is not None}
+
     def _target_states(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "deployment": target.pipeline.config.name,
-                "url": target.url,
-                "outcome": target.outcome,
-                "detail": target.detail,
-                "last_scrape": target.last_scrape_seconds,
-                "duration_seconds": target.duration_seconds,
-            }
-            for target in self._targets
-        ]
+        return [target.state() for target in self._targets()]
 
 
-def _flags(recommendation: Recommendation) -> dict[str, int | None]:
-    return {
-        "max_model_len": recommendation.max_model_len.recommended,
-        "max_num_seqs": recommendation.max_num_seqs.recommended,
-    }
+def _open_all(
+    config: AdvisorConfig, state: Mapping[str, Any], running: Mapping[str, Deployment]
+) -> dict[str, Deployment]:
+    """Open every deployment on what is known of it; one that runs with this very configuration goes on."""
+    known = state.get("deployments") or {}
+    deployments = {}
+    for one in config.deployments:
+        earlier = running.get(one.name)
+        unchanged = earlier is not None and earlier.pipeline.config == one
+        deployments[one.name] = (
+            earlier if earlier and unchanged else open_deployment(one, known.get(one.name))
+        )
+    return deployments
 
 
 def _host_and_port(address: str) -> tuple[str | None, int]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vllm_advisor.ceilings.pool import PoolPrediction
+from vllm_advisor.arithmetic import load_arithmetic
 from vllm_advisor.ceilings.recommendation import Recommendation, recommend
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.evidence.deployment import DeploymentEvidence
 from vllm_advisor.sources.access_logs import LoggedRequest
-from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_config
+from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.engine_sample import EngineSample
 from vllm_advisor.sources.sweep_file import Sweep, read_sweep
 
@@ -21,14 +21,19 @@ class DeploymentPipeline:
     """One deployment: its configuration, its evidence, and what is worked out from both.
 
     Raises:
-        InputError: a file that the configuration names cannot be read.
+        InputError: the sweep that the configuration names cannot be read.
     """
 
     def __init__(self, config: DeploymentConfig) -> None:
         self.config = config
         self._sweep: Sweep | None = read_sweep(config.sweep_path) if config.sweep_path else None
-        self._prediction: PoolPrediction | None = None
-        self.evidence = DeploymentEvidence(config.context.window_seconds, facts_from_config(config.engine))
+        self._arithmetic = load_arithmetic(config.engine)
+        self.evidence = DeploymentEvidence(config.context.window_seconds, self._arithmetic.given)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Files of the configuration that could not be read, and that it does without."""
+        return self._arithmetic.problems
 
     def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
         """Take in one page; return whether an engine on it had restarted."""
@@ -45,16 +50,17 @@ class DeploymentPipeline:
     def recommend(self, now_seconds: float) -> Recommendation:
         """Work out the recommendation that the evidence supports at a moment."""
         snapshot = self.evidence.snapshot(now_seconds)
-        return recommend(self.config, snapshot, prediction=self._prediction, sweep=self._sweep)
-
-    def adopt(self, earlier: DeploymentPipeline) -> None:
-        """Take over the evidence of the same deployment under its earlier configuration."""
-        self.evidence.restore(earlier.evidence.state())
+        prediction = self._arithmetic.predict(snapshot.facts)
+        return recommend(self.config, snapshot, prediction=prediction, sweep=self._sweep)
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""
         return self.evidence.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not what `state` gave.
+        """
         self.evidence.restore(state)

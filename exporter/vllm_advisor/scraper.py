@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 import structlog
@@ -48,9 +49,27 @@ class Target:
     facts_due_seconds: float = 0.0
     scraping: asyncio.Task[None] | None = None
     url: str = field(init=False)
+    is_stopped: bool = False
 
     def __post_init__(self) -> None:
         self.url = metrics_url(self.name)
+
+    def stop(self) -> None:
+        """Give it up, a scrape that still runs too."""
+        self.is_stopped = True
+        if self.scraping:
+            self.scraping.cancel()
+
+    def state(self) -> dict[str, Any]:
+        """Return how its last scrape went, as plain JSON values."""
+        return {
+            "deployment": self.pipeline.config.name,
+            "url": self.url,
+            "outcome": self.outcome,
+            "detail": self.detail,
+            "last_scrape": self.last_scrape_seconds,
+            "duration_seconds": self.duration_seconds,
+        }
 
 
 class Scraper:
@@ -73,14 +92,8 @@ class Scraper:
         for index, target in enumerate(targets):
             loop.call_later(index // _TOGETHER * _TOGETHER * spread_seconds, self._begin, target)
 
-    def forget(self, target: Target) -> None:
-        """Stop scraping a target that is gone."""
-        if target.scraping:
-            target.scraping.cancel()
-        self._reader.forget(target.url)
-
     def _begin(self, target: Target) -> None:
-        if target.scraping is None or target.scraping.done():
+        if not target.is_stopped and (target.scraping is None or target.scraping.done()):
             target.scraping = asyncio.create_task(self._scrape(target))
 
     async def _scrape(self, target: Target) -> None:

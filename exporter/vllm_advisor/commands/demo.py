@@ -62,6 +62,7 @@ def _configuration(target: str, settings: EngineSettings, access_log_path: Path)
     }
     configuration = {
         "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "2s"},
+        "storage": {"path": "data"},
         "deployments": [deployment],
     }
     return yaml.safe_dump(configuration, sort_keys=False)

@@ -88,6 +88,7 @@ class DeploymentEvidence:
     """
 
     def __init__(self, context_window_seconds: float, given: EngineFacts | None = None) -> None:
+        self._context_window_seconds = context_window_seconds
         self.lengths = ContextLengths(context_window_seconds)
         self.latency = LatencyEvidence()
         self.occupancy = Occupancy()
@@ -135,7 +136,7 @@ class DeploymentEvidence:
         self._forget_the_vanished(now_seconds)
         self._settle_signature(now_seconds)
         agreeing = [engine for engine in self._engines.values() if engine.signature == self._signature]
-        occupancy = self.occupancy.snapshot(now_seconds)
+        facts = _with_smallest_pool([engine.facts for engine in agreeing]) or self._given
         return DeploymentSnapshot(
             now_seconds=now_seconds,
             model_name=agreeing[0].sample.model_name if agreeing else None,
@@ -149,10 +150,10 @@ class DeploymentEvidence:
                 )
                 for engine_id, engine in sorted(self._engines.items())
             ),
-            facts=_with_smallest_pool([engine.facts for engine in agreeing]) or self._given,
-            context=self.lengths.snapshot(now_seconds),
+            facts=facts,
+            context=self.lengths.snapshot(now_seconds, limit_tokens=facts.max_model_len),
             latency=self.latency.snapshot(now_seconds),
-            occupancy=occupancy,
+            occupancy=self.occupancy.snapshot(now_seconds),
             last_observation_seconds=self._last_observation_seconds,
         )
 
@@ -168,7 +169,7 @@ class DeploymentEvidence:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
-        self.lengths = ContextLengths.from_state(state["lengths"])
+        self.lengths = ContextLengths.from_state(state["lengths"], self._context_window_seconds)
         self.latency = LatencyEvidence.from_state(state["latency"])
         self.occupancy = Occupancy.from_state(state["occupancy"])
         self._signature = tuple(state["signature"]) if state["signature"] else None
@@ -212,11 +213,11 @@ class DeploymentEvidence:
 
     def _settle_signature(self, now_seconds: float) -> None:
         """Follow what most engines are; when that changes, a new epoch begins."""
-        signatures = [engine.signature for engine in self._engines.values()]
+        signatures: list[tuple[object, ...] | None] = [one.signature for one in self._engines.values()]
         if not signatures or signatures.count(self._signature) * 2 >= len(signatures):
             return
         most = max(signatures, key=signatures.count)
-        if self._signature is not None and _differ(self._signature, most):
+        if self._signature and most and _differ(self._signature, most):
             self.latency.start_epoch(now_seconds)
             self.occupancy.start_epoch()
         self._signature = most

@@ -37,10 +37,6 @@ class PageReader:
         self._remember(layout, target)
         return layout.page(lines)
 
-    def forget(self, target: str) -> None:
-        """Drop what is remembered of a target that is gone."""
-        self._by_target.pop(target, None)
-
     def _remember(self, layout: Layout, target: str) -> None:
         if self._by_target.get(target) is layout:
             return

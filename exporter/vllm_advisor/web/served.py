@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,6 @@ class Served:
     recommendations: Callable[[], Mapping[str, Recommendation]]
     changed_seconds: Callable[[], Mapping[str, float]]
     ready: Callable[[], bool]
-    reload: Callable[[], str | None]
+    reload: Callable[[], Awaitable[str | None]]
     targets: Callable[[], list[dict[str, Any]]]
     lifecycle: bool = False

@@ -68,7 +68,7 @@ async def _reload(request: web.Request) -> web.Response:
     served = request.app[_SERVED]
     if not served.lifecycle:
         return web.Response(status=403, text="Lifecycle API is off: start with --web.enable-lifecycle.\n")
-    problem = served.reload()
+    problem = await served.reload()
     if problem:
         return web.Response(status=500, text=f"failed to reload config: {problem}\n")
     return web.Response(text="reloaded\n")

@@ -1,0 +1,87 @@
+"""One deployment as the daemon keeps it: pipeline, logs, targets, and the newest recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from vllm_advisor.ceilings.recommendation import Recommendation
+from vllm_advisor.config import DeploymentConfig
+from vllm_advisor.log_follower import LogFollower
+from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.scraper import Target
+
+__all__ = ["Deployment", "open_deployment"]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Deployment:
+    """One deployment.
+
+    Args:
+        recommendation: the newest, None before the first.
+        changed_seconds: when one of its flags last changed.
+    """
+
+    pipeline: DeploymentPipeline
+    logs: LogFollower
+    targets: list[Target]
+    recommendation: Recommendation | None = None
+    changed_seconds: float | None = None
+    _is_failing: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        return self.pipeline.config.name
+
+    def evaluate(self, now_seconds: float) -> None:
+        """Work out the newest recommendation; a fault is logged once and the last one stays."""
+        try:
+            recommendation = self.pipeline.recommend(now_seconds)
+        except Exception:  # one deployment's fault must not silence the others
+            if not self._is_failing:
+                log.exception("evaluation failed, the last recommendation stays", deployment=self.name)
+            self._is_failing = True
+            return
+        self._is_failing = False
+        flags = _flags(recommendation)
+        if self.recommendation is None or _flags(self.recommendation) != flags:
+            self.changed_seconds = now_seconds
+            log.info("recommendation", deployment=self.name, binding=str(recommendation.binding), **flags)
+        self.recommendation = recommendation
+
+    def state(self) -> dict[str, Any]:
+        """Return what outlives a restart as plain JSON values."""
+        return {"evidence": self.pipeline.state(), "logs": self.logs.state()}
+
+
+def open_deployment(config: DeploymentConfig, state: Mapping[str, Any] | None) -> Deployment:
+    """Build a deployment on the evidence it had; state that cannot be used is reported and left.
+
+    Raises:
+        InputError: a file that the configuration names cannot be read.
+    """
+    pipeline = DeploymentPipeline(config)
+    logs = LogFollower(pipeline)
+    if state is not None:
+        try:
+            pipeline.restore(state["evidence"])
+            logs = LogFollower(pipeline, state["logs"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            log.warning("the saved evidence cannot be used, starting without it", deployment=config.name)
+            pipeline = DeploymentPipeline(config)
+            logs = LogFollower(pipeline)
+    return Deployment(pipeline, logs, [Target(name, pipeline) for name in config.targets])
+
+
+def _flags(recommendation: Recommendation) -> dict[str, int | None]:
+    return {
+        "max_model_len": recommendation.max_model_len.recommended,
+        "max_num_seqs": recommendation.max_num_seqs.recommended,
+    }

@@ -1,0 +1,78 @@
+"""Follows one deployment's access logs into its evidence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_advisor.clock import SteadyClock
+from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.sources.access_logs import LogTail
+from vllm_advisor.web.telemetry import Telemetry
+
+__all__ = ["LogFollower"]
+
+_AT_ONCE_BYTES = 1 << 20
+"""Read in one go, so that a stop never waits long."""
+
+
+class LogFollower:
+    """The access logs of one deployment.
+
+    What was read and how far belong together: `lock` is held while they differ.
+
+    Args:
+        pipeline: takes the requests.
+        state: what an earlier one gave; a log that is no longer configured is left out of it.
+    """
+
+    def __init__(self, pipeline: DeploymentPipeline, state: Mapping[str, Any] | None = None) -> None:
+        self.lock = asyncio.Lock()
+        self._pipeline = pipeline
+        self._tails = {
+            "\n".join(log.paths): LogTail(log, (state or {}).get("\n".join(log.paths)))
+            for log in pipeline.config.access_logs
+        }
+        self._following: asyncio.Task[None] | None = None
+
+    def follow(self, clock: SteadyClock, telemetry: Telemetry) -> None:
+        """Begin to read what is new, unless that still goes on."""
+        if self._tails and (self._following is None or self._following.done()):
+            self._following = asyncio.create_task(self._follow(clock, telemetry))
+
+    def state(self) -> dict[str, Any]:
+        """Return how far every log was read, as plain JSON values."""
+        return {paths: tail.state() for paths, tail in self._tails.items()}
+
+    async def stop(self) -> None:
+        """Stop reading; what was read stands in the evidence."""
+        if self._following:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    def close(self) -> None:
+        """Give every file back."""
+        for tail in self._tails.values():
+            tail.close()
+
+    async def _follow(self, clock: SteadyClock, telemetry: Telemetry) -> None:
+        for tail in self._tails.values():
+            while await self._read(tail, clock.now_seconds(), telemetry):
+                pass
+
+    async def _read(self, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
+        """Read some lines; return whether there were any."""
+        reading = asyncio.create_task(self._take_in(tail, now_seconds, telemetry))
+        return await asyncio.shield(reading)
+
+    async def _take_in(self, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
+        async with self.lock:
+            before = tail.counts.copy()
+            requests = await asyncio.to_thread(tail.poll, now_seconds, limit_bytes=_AT_ONCE_BYTES)
+            for request in requests:
+                self._pipeline.observe_request(request)
+        new = tail.counts - before
+        for outcome, lines in new.items():
+            telemetry.log_lines.labels(outcome).inc(lines)
+        return bool(new)
