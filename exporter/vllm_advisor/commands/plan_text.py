@@ -46,10 +46,11 @@ def _memory(prediction: PoolPrediction) -> Iterator[str]:
     for share in prediction.shares:
         yield _row(share.name, share.size)
     yield _row("KV pool", prediction.pool)
-    yield f"  Sets the pool without profiling: --kv-cache-memory-bytes {max(0, prediction.pool.expected_bytes)}"
+    pool_bytes = max(0, prediction.pool.expected_bytes)
+    yield f"  Sets the pool without profiling: --kv-cache-memory-bytes {pool_bytes}"
     if prediction.shares:
-        yield "  The smallest rank's pool rules. Activations follow --max-num-batched-tokens and --max-num-seqs,"
-        yield "  since the engine profiles its largest batch."
+        yield "  The smallest rank's pool rules. Activations follow --max-num-batched-tokens and"
+        yield "  --max-num-seqs, since the engine profiles its largest batch."
 
 
 def _row(name: str, size: Estimate) -> str:
@@ -70,7 +71,7 @@ def _layout(answer: PlanAnswer) -> Iterator[str]:
     described = ", ".join(f"{count} of {keeps}" for keeps, count in kinds.items())
     yield f"KV cache: {described}, in {len(layout.groups)} group{'s'[: len(layout.groups) - 1]}"
     yield f"  a token takes {layout.model_token_bytes:,} bytes, {layout.rank_token_bytes:,} on each rank"
-    yield f"  a block of {layout.block_size_tokens} tokens takes {layout.bytes_per_block:,} bytes on each rank"
+    yield f"  a block of {layout.block_size_tokens} tokens takes {layout.bytes_per_block:,} bytes on a rank"
     if blocks is None or length is None or answer.tokens is None or answer.max_concurrency is None:
         return
     yield (
@@ -129,8 +130,8 @@ def _what_it_takes(answer: PlanAnswer) -> Iterator[str]:
         yield "  more than 64 GPUs; shorten the context or the cache's dtype first"
     step_bytes = prediction.inputs.gpu_memory_bytes // 100
     tokens = step_bytes // max(1, prediction.layout.rank_token_bytes)
-    yield f"Each 0.01 of utilization buys {format_bytes(step_bytes)} a GPU, or {tokens:,} tokens. What it leaves alone"
-    yield "holds graphs and whatever runs beside the engine: above 0.95 the warm-up may fail."
+    yield f"Each 0.01 of utilization buys {format_bytes(step_bytes)} a GPU, or {tokens:,} tokens. What it"
+    yield "leaves alone holds graphs and whatever runs beside the engine: above 0.95 the warm-up may fail."
 
 
 def _comparison(answer: PlanAnswer) -> Iterator[str]:

@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_FLAGS = {"True": True, "False": False}
+
+
 class CapSource(StrEnum):
     """Where a configured max-num-seqs was learnt."""
 
@@ -42,6 +45,7 @@ class EngineFacts:
         kv_max_concurrency: what it reports as maximum concurrency at its max_model_len.
         num_gpu_blocks: of this one engine (the page's sum over data-parallel engines divided).
         block_size_tokens: the scheduler's block.
+        kv_cache_memory_bytes: the flag, which takes the place of gpu_memory_utilization where it is set.
     """
 
     max_model_len: int | None = None
@@ -53,6 +57,8 @@ class EngineFacts:
     block_size_tokens: int | None = None
     cache_dtype: str | None = None
     gpu_memory_utilization_ratio: float | None = None
+    kv_cache_memory_bytes: int | None = None
+    prefix_caching: bool | None = None
     vllm_version: str | None = None
 
 
@@ -86,6 +92,8 @@ def facts_from_page(cache_config: Mapping[str, str], *, engines_on_page: int = 1
         block_size_tokens=_count(cache_config.get("block_size")),
         cache_dtype=_text(cache_config.get("cache_dtype")),
         gpu_memory_utilization_ratio=_number(cache_config.get("gpu_memory_utilization")),
+        kv_cache_memory_bytes=_count(cache_config.get("kv_cache_memory_bytes")),
+        prefix_caching=_FLAGS.get(cache_config.get("enable_prefix_caching", "")),
     )
 
 
@@ -125,6 +133,8 @@ def facts_from_config(engine: EngineConfig) -> EngineFacts:
         block_size_tokens=engine.block_size_tokens,
         cache_dtype=engine.kv_cache_dtype,
         gpu_memory_utilization_ratio=engine.gpu_memory_utilization_ratio,
+        kv_cache_memory_bytes=engine.kv_cache_memory_bytes,
+        prefix_caching=engine.enable_prefix_caching,
         vllm_version=engine.vllm_version,
     )
 

@@ -1,0 +1,94 @@
+"""A running engine's KV pool by arithmetic, from what it says of itself and what the configuration adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
+from vllm_advisor.ceilings.engine_version import LATEST, Version, parse_version
+from vllm_advisor.ceilings.pool import PoolInputs, PoolPrediction, predict_pool
+from vllm_advisor.config import EngineConfig
+from vllm_advisor.sources.engine_facts import EngineFacts
+from vllm_advisor.sources.model_config import ModelConfig
+
+__all__ = ["predict_engine_pool"]
+
+_BATCHED_TOKENS = (2048, 4096, 8192, 16384, 32768)
+_SAME_RATIO = 0.0005
+
+
+def predict_engine_pool(model: ModelConfig, engine: EngineConfig, facts: EngineFacts) -> PoolPrediction:
+    """Return the pool of one engine.
+
+    Flags that no page tells and nobody configured, but that decide what a window reserves, are taken so that
+    the engine's own concurrency comes out, where one choice of them does that.
+
+    Args:
+        model: its model.
+        engine: what the configuration says; what was read of the engine wins.
+        facts: what was read.
+    """
+    flags, inputs = _flags(engine, facts), _inputs(engine, facts)
+    prediction = predict_pool(model, flags, inputs)
+    if prediction.layout.is_plain or _comes_out(prediction, facts):
+        return prediction
+    others = (predict_pool(model, other, inputs) for other in _unread(flags))
+    return next((other for other in others if _comes_out(other, facts)), prediction)
+
+
+def _flags(engine: EngineConfig, facts: EngineFacts) -> EngineFlags:
+    return EngineFlags(
+        version=_version(facts.vllm_version or engine.vllm_version),
+        dtype=_known_dtype(engine.dtype),
+        kv_cache_dtype=_known_dtype(facts.cache_dtype or engine.kv_cache_dtype),
+        tensor_parallel_size=engine.tensor_parallel_size,
+        pipeline_parallel_size=engine.pipeline_parallel_size,
+        data_parallel_size=engine.data_parallel_size,
+        block_size_tokens=facts.block_size_tokens or engine.block_size_tokens,
+        max_model_len=facts.max_model_len or engine.max_model_len,
+        max_num_seqs=facts.max_num_seqs or engine.max_num_seqs,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        async_scheduling=engine.async_scheduling,
+        prefix_caching=engine.enable_prefix_caching if facts.prefix_caching is None else facts.prefix_caching,
+        hybrid_manager=not engine.disable_hybrid_kv_cache_manager,
+        num_gpu_blocks_override=engine.num_gpu_blocks_override,
+        utilization=facts.gpu_memory_utilization_ratio or engine.gpu_memory_utilization_ratio,
+    )
+
+
+def _inputs(engine: EngineConfig, facts: EngineFacts) -> PoolInputs:
+    return PoolInputs(
+        kv_cache_memory_bytes=facts.kv_cache_memory_bytes or engine.kv_cache_memory_bytes,
+        gpu_memory_bytes=engine.gpu_memory_bytes,
+        weights_bytes=engine.weights_memory_bytes,
+        parameters=engine.parameters,
+        quantization=engine.quantization,
+        headroom_bytes=engine.headroom_bytes,
+    )
+
+
+def _version(text: str | None) -> Version:
+    try:
+        return parse_version(text) if text else LATEST
+    except ValueError:
+        return LATEST
+
+
+def _known_dtype(name: str | None) -> str:
+    return name if name in DTYPE_BYTES else "auto"
+
+
+def _unread(flags: EngineFlags) -> Iterator[EngineFlags]:
+    batched = (flags.max_num_batched_tokens,) if flags.max_num_batched_tokens else _BATCHED_TOKENS
+    scheduling = (True, False) if flags.async_scheduling is None else (flags.async_scheduling,)
+    for asynchronous in scheduling:
+        for tokens in batched:
+            yield replace(flags, async_scheduling=asynchronous, max_num_batched_tokens=tokens)
+
+
+def _comes_out(prediction: PoolPrediction, facts: EngineFacts) -> bool:
+    if not (facts.num_gpu_blocks and facts.kv_max_concurrency and facts.max_model_len):
+        return False
+    concurrency = prediction.layout.max_concurrency(facts.num_gpu_blocks, facts.max_model_len)
+    return abs(concurrency / facts.kv_max_concurrency - 1) < _SAME_RATIO
