@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
 from vllm_advisor.ceilings.engine_version import LATEST, Version, parse_version
@@ -18,7 +19,15 @@ _BATCHED_TOKENS = (2048, 4096, 8192, 16384, 32768)
 _SAME_RATIO = 0.0005
 
 
-def predict_engine_pool(model: ModelConfig, engine: EngineConfig, facts: EngineFacts) -> PoolPrediction:
+@lru_cache(maxsize=256)
+def predict_engine_pool(
+    model: ModelConfig,
+    engine: EngineConfig,
+    facts: EngineFacts,
+    *,
+    logged_batched_tokens: int | None = None,
+    logged_pool_bytes: int | None = None,
+) -> PoolPrediction:
     """Return the pool of one engine.
 
     Flags that no page tells and nobody configured, but that decide what a window reserves, are taken so that
@@ -28,8 +37,11 @@ def predict_engine_pool(model: ModelConfig, engine: EngineConfig, facts: EngineF
         model: its model.
         engine: what the configuration says; what was read of the engine wins.
         facts: what was read.
+        logged_batched_tokens: max-num-batched-tokens as its startup log says.
+        logged_pool_bytes: one GPU's memory for the KV cache as its startup log says.
     """
-    flags, inputs = _flags(engine, facts), _inputs(engine, facts)
+    flags = _flags(engine, facts, engine.max_num_batched_tokens or logged_batched_tokens)
+    inputs = _inputs(engine, facts, logged_pool_bytes)
     prediction = predict_pool(model, flags, inputs)
     if prediction.layout.is_plain or _comes_out(prediction, facts):
         return prediction
@@ -37,7 +49,7 @@ def predict_engine_pool(model: ModelConfig, engine: EngineConfig, facts: EngineF
     return next((other for other in others if _comes_out(other, facts)), prediction)
 
 
-def _flags(engine: EngineConfig, facts: EngineFacts) -> EngineFlags:
+def _flags(engine: EngineConfig, facts: EngineFacts, batched_tokens: int | None) -> EngineFlags:
     return EngineFlags(
         version=_version(facts.vllm_version or engine.vllm_version),
         dtype=_known_dtype(engine.dtype),
@@ -48,7 +60,7 @@ def _flags(engine: EngineConfig, facts: EngineFacts) -> EngineFlags:
         block_size_tokens=facts.block_size_tokens or engine.block_size_tokens,
         max_model_len=facts.max_model_len or engine.max_model_len,
         max_num_seqs=facts.max_num_seqs or engine.max_num_seqs,
-        max_num_batched_tokens=engine.max_num_batched_tokens,
+        max_num_batched_tokens=batched_tokens,
         async_scheduling=engine.async_scheduling,
         prefix_caching=engine.enable_prefix_caching if facts.prefix_caching is None else facts.prefix_caching,
         hybrid_manager=not engine.disable_hybrid_kv_cache_manager,
@@ -57,9 +69,11 @@ def _flags(engine: EngineConfig, facts: EngineFacts) -> EngineFlags:
     )
 
 
-def _inputs(engine: EngineConfig, facts: EngineFacts) -> PoolInputs:
+def _inputs(engine: EngineConfig, facts: EngineFacts, logged_pool_bytes: int | None) -> PoolInputs:
     return PoolInputs(
-        kv_cache_memory_bytes=facts.kv_cache_memory_bytes or engine.kv_cache_memory_bytes,
+        kv_cache_memory_bytes=facts.kv_cache_memory_bytes
+        or engine.kv_cache_memory_bytes
+        or logged_pool_bytes,
         gpu_memory_bytes=engine.gpu_memory_bytes,
         weights_bytes=engine.weights_memory_bytes,
         parameters=engine.parameters,
