@@ -9,9 +9,6 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -19,8 +16,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from vllm_advisor.advice_config import StabilityConfig, Thresholds
+from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
 from vllm_advisor.errors import InputError
-from vllm_advisor.units import parse_duration_seconds, parse_size_bytes
 
 __all__ = [
     "AccessLogConfig",
@@ -39,34 +37,6 @@ __all__ = [
 ]
 
 DEFAULT_SLO_TPOT_SECONDS = 0.04
-
-
-def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, float) else parse_duration_seconds(str(value))
-
-
-def _bytes(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else parse_size_bytes(str(value))
-
-
-def _sized(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a size with its unit, such as 80GB or 79.1GiB, not {value!r}")
-    return value
-
-
-def _timed(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a duration with its unit, such as 40ms, 5s or 7d, not {value!r}")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(gt=0)]
-"""A duration with its unit, over zero."""
-Bytes = Annotated[int, BeforeValidator(_bytes), BeforeValidator(_sized), Field(gt=0)]
-"""A size with its unit, over zero."""
-Count = Annotated[int, Field(strict=True, ge=1)]
-Name = Annotated[str, Field(min_length=1)]
 
 
 def _slo_quantile(value: float | str) -> float | str:
@@ -109,11 +79,7 @@ Pattern = Annotated[Name, AfterValidator(_compiles)]
 """A regular expression with a named group for each field it finds."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=False, validate_by_alias=True)
-
-
-class GlobalConfig(_Section):
+class GlobalConfig(Section):
     """How often engines are scraped, and how long a scrape may take."""
 
     scrape_interval_seconds: Seconds = Field(5.0, alias="scrape_interval")
@@ -128,13 +94,13 @@ class GlobalConfig(_Section):
         return self
 
 
-class StorageConfig(_Section):
+class StorageConfig(Section):
     """Where evidence is kept over a restart."""
 
     path: FilePath = Path("data")
 
 
-class SloConfig(_Section):
+class SloConfig(Section):
     """The latency target of an interactive deployment."""
 
     tpot_seconds: Seconds = Field(DEFAULT_SLO_TPOT_SECONDS, alias="tpot")
@@ -152,7 +118,7 @@ class SloConfig(_Section):
         return "mean" if isinstance(self.quantile, str) else f"p{self.quantile * 100:g}"
 
 
-class ContextConfig(_Section):
+class ContextConfig(Section):
     """How max-model-len follows from the lengths seen."""
 
     quantile: Annotated[float, Field(ge=0.5, lt=1)] = 0.999
@@ -161,7 +127,7 @@ class ContextConfig(_Section):
     window_seconds: Seconds = Field(604800.0, alias="window")
 
 
-class EngineConfig(_Section):
+class EngineConfig(Section):
     """What cannot be read off the engine; the keys are `plan`'s flags, and values read win over these."""
 
     max_model_len: Count | None = None
@@ -191,7 +157,7 @@ class EngineConfig(_Section):
     disable_hybrid_kv_cache_manager: bool = False
 
 
-class StaticConfig(_Section):
+class StaticConfig(Section):
     """Engines listed by hand, as ``host:port`` or a whole URL."""
 
     targets: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -242,7 +208,7 @@ LogField = Literal[
 """What `sources.access_logs.fields` looks up."""
 
 
-class AccessLogConfig(_Section):
+class AccessLogConfig(Section):
     """Access logs of one shape.
 
     ``fields`` says where a format's fields are where not at their usual place, ``pattern`` has them as named
@@ -263,7 +229,7 @@ class AccessLogConfig(_Section):
         return self
 
 
-class DeploymentConfig(_Section):
+class DeploymentConfig(Section):
     """Engines that serve one model with one set of flags and one target."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
@@ -271,6 +237,8 @@ class DeploymentConfig(_Section):
     slo: SloConfig = SloConfig()
     context: ContextConfig = ContextConfig()
     engine: EngineConfig = EngineConfig()
+    advice: Thresholds = Thresholds()
+    stability: StabilityConfig = StabilityConfig()
     static_configs: tuple[StaticConfig, ...] = ()
     access_logs: tuple[AccessLogConfig, ...] = ()
     sweep_path: FilePath | None = Field(None, alias="sweep")
@@ -287,7 +255,7 @@ class DeploymentConfig(_Section):
         return tuple(target for static in self.static_configs for target in static.targets)
 
 
-class AdvisorConfig(_Section):
+class AdvisorConfig(Section):
     """The whole file."""
 
     global_: GlobalConfig = Field(GlobalConfig(), alias="global")
