@@ -61,7 +61,7 @@ def _configuration(target: str, settings: EngineSettings, access_log_path: Path)
         "access_logs": [{"paths": [str(access_log_path)], "format": "json", "fields": FIELDS}],
     }
     configuration = {
-        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "2s"},
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "5s"},
         "storage": {"path": "data"},
         "deployments": [deployment],
     }
