@@ -78,6 +78,7 @@ async def run_daemon(
         if on_listening:
             on_listening(url)
         await stopping.wait()
+        log.info("stopping")
     finally:
         await daemon.stop()
 
@@ -88,6 +89,7 @@ class Daemon:
     def __init__(self, config: AdvisorConfig, options: DaemonOptions) -> None:
         self._config = config
         self._options = options
+        self._host, self._port = _host_and_port(options.listen_address)
         self._clock = SteadyClock()
         self._telemetry = Telemetry()
         self._store = Store(config.storage.path)
@@ -129,7 +131,6 @@ class Daemon:
         for deployment in self._deployments.values():
             deployment.logs.close()
         self._store.close()
-        log.info("stopped")
 
     def reload_soon(self) -> None:
         """Reload without waiting for it."""
@@ -232,13 +233,12 @@ class Daemon:
         )
         self._runner = web.AppRunner(build_app(served), access_log=None, shutdown_timeout=0.3)
         await self._runner.setup()
-        host, port = _host_and_port(self._options.listen_address)
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(f"cannot listen: {reason}", key="--web.listen-address") from error
-        return f"http://{host or 'localhost'}:{self._runner.addresses[0][1]}"
+        return f"http://{self._host or 'localhost'}:{self._runner.addresses[0][1]}"
 
     def _recommendations(self) -> dict[str, Recommendation]:
         known = {name: one.recommendation for name, one in self._deployments.items()}

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -41,6 +42,23 @@ class DaemonProcess:
         """Fetch one of its doors."""
         with urlopen(self.url + path, timeout=5) as response:  # noqa: S310 - always loopback
             return response.read().decode()
+
+    def ask(self, path: str, method: str = "GET") -> tuple[int, str]:
+        """Ask one of its doors; return status and text, errors too."""
+        request = Request(self.url + path, method=method)  # noqa: S310 - always loopback
+        try:
+            with urlopen(request, timeout=5) as response:  # noqa: S310
+                return response.status, response.read().decode()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return one series of its metrics, None where it is absent."""
+        family = self.metrics().get(name.removesuffix("_total"))
+        samples = family.samples if family else []
+        wanted = (s.value for s in samples if s.labels == labels and s.name.endswith(name))
+        return next(wanted, None)
 
     def metrics(self) -> dict[str, Metric]:
         """Fetch and parse its metrics, by family, without the advisor's prefix."""
