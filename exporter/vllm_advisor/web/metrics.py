@@ -99,7 +99,18 @@ def _advice(recommendation: Recommendation) -> Iterator[Value]:
         yield (code, severity), float(code in given)
 
 
+def _model(recommendation: Recommendation) -> Iterator[Value]:
+    if recommendation.snapshot.model_name is not None:
+        yield (recommendation.snapshot.model_name,), 1.0
+
+
 TABLE = (
+    ExportedGauge(
+        "deployment_info",
+        "Always 1: the model that a deployment serves, as its engines name it on their pages.",
+        _model,
+        ("model_name",),
+    ),
     ExportedGauge(
         "recommended_max_model_len_tokens",
         "The --max-model-len that the traffic supports.",

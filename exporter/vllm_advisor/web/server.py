@@ -12,6 +12,7 @@ from vllm_advisor.web.metrics import RecommendationCollector
 from vllm_advisor.web.recommendation_json import document
 from vllm_advisor.web.served import Served
 from vllm_advisor.web.status import status_page
+from vllm_advisor.web.targets import TargetCollector
 
 __all__ = ["build_app"]
 
@@ -25,6 +26,7 @@ def build_app(served: Served) -> web.Application:
     served.telemetry.registry.register(
         RecommendationCollector(served.recommendations, served.changed_seconds)
     )
+    served.telemetry.registry.register(TargetCollector(served.targets))
     app.add_routes(
         [
             web.get("/", _status),
