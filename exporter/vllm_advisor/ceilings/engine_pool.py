@@ -64,7 +64,7 @@ def _flags(engine: EngineConfig, facts: EngineFacts, batched_tokens: int | None)
         async_scheduling=engine.async_scheduling,
         prefix_caching=engine.enable_prefix_caching if facts.prefix_caching is None else facts.prefix_caching,
         hybrid_manager=not engine.disable_hybrid_kv_cache_manager,
-        num_gpu_blocks_override=engine.num_gpu_blocks_override,
+        num_gpu_blocks_override=facts.num_gpu_blocks_override or engine.num_gpu_blocks_override,
         utilization=facts.gpu_memory_utilization_ratio or engine.gpu_memory_utilization_ratio,
     )
 

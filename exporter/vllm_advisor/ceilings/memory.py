@@ -55,7 +55,7 @@ class MemoryCeiling:
 class _Pool:
     """A pool in blocks, and what a request of a length takes of it."""
 
-    blocks: float
+    blocks: int
     layout: KvLayout | None
     block_size_tokens: int
 
@@ -133,8 +133,8 @@ def _pool(facts: EngineFacts, prediction: PoolPrediction | None) -> tuple[_Pool 
     block_size = facts.block_size_tokens or 16
     if facts.num_gpu_blocks and prediction and _same_layout(facts, prediction.layout):
         return _Pool(facts.num_gpu_blocks, prediction.layout, block_size), Grade.MEASURED, None
-    if facts.kv_pool_tokens and _reports_plain_blocks(facts):
-        return _Pool(facts.kv_pool_tokens / block_size, None, block_size), Grade.MEASURED, None
+    if facts.num_gpu_blocks and _reports_plain_blocks(facts):
+        return _Pool(facts.num_gpu_blocks, None, block_size), Grade.MEASURED, None
     if facts.kv_pool_tokens:
         reason = (
             "the engine reports a pool of several kinds of layers, and its token line cannot be carried to "
@@ -161,9 +161,14 @@ def _same_layout(facts: EngineFacts, layout: KvLayout) -> bool:
 
 
 def _reports_plain_blocks(facts: EngineFacts) -> bool:
-    """Whether the token line is blocks times block size, as only one group of full attention gives."""
+    """Whether the token line is blocks times block size, as only one group of full attention gives.
+
+    A model of states alone has blocks as long as max-model-len, and says the same without meaning it.
+    """
     blocks, size = facts.num_gpu_blocks, facts.block_size_tokens
     if not blocks or not size or not facts.kv_pool_tokens:
+        return False
+    if facts.max_model_len is not None and size >= facts.max_model_len:
         return False
     if facts.max_model_len is None:
         return facts.kv_pool_tokens == blocks * size

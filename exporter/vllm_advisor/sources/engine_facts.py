@@ -58,6 +58,7 @@ class EngineFacts:
     cache_dtype: str | None = None
     gpu_memory_utilization_ratio: float | None = None
     kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
     prefix_caching: bool | None = None
     vllm_version: str | None = None
 
@@ -93,6 +94,7 @@ def facts_from_page(cache_config: Mapping[str, str], *, engines_on_page: int = 1
         cache_dtype=_text(cache_config.get("cache_dtype")),
         gpu_memory_utilization_ratio=_number(cache_config.get("gpu_memory_utilization")),
         kv_cache_memory_bytes=_count(cache_config.get("kv_cache_memory_bytes")),
+        num_gpu_blocks_override=_count(cache_config.get("num_gpu_blocks_override")),
         prefix_caching=_FLAGS.get(cache_config.get("enable_prefix_caching", "")),
     )
 
@@ -134,6 +136,7 @@ def facts_from_config(engine: EngineConfig) -> EngineFacts:
         cache_dtype=engine.kv_cache_dtype,
         gpu_memory_utilization_ratio=engine.gpu_memory_utilization_ratio,
         kv_cache_memory_bytes=engine.kv_cache_memory_bytes,
+        num_gpu_blocks_override=engine.num_gpu_blocks_override,
         prefix_caching=engine.enable_prefix_caching,
         vllm_version=engine.vllm_version,
     )
