@@ -10,6 +10,7 @@ from vllm_advisor.evidence.interval import counters_fell, interval_between
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
+from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
 from vllm_advisor.sources.access_logs import LoggedRequest
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
 from vllm_advisor.sources.engine_sample import EngineSample
@@ -18,6 +19,9 @@ __all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot"]
 
 GAP_SECONDS = 300.0
 """Pages further apart than this are not compared."""
+
+RECENT_SECONDS = 3600.0
+"""How far back the recent occupancy reaches."""
 
 FORGET_SECONDS = 900.0
 """An engine not seen for this long is no longer part of the deployment."""
@@ -45,6 +49,7 @@ class DeploymentSnapshot:
 
     Args:
         facts: what the engines that agree say of their configuration.
+        occupancy: over the last day; ``recent_occupancy`` over the last hour.
         last_observation_seconds: Unix time of the newest page or log line, None before the first.
     """
 
@@ -55,6 +60,8 @@ class DeploymentSnapshot:
     context: ContextSnapshot
     latency: LatencySnapshot
     occupancy: OccupancySnapshot
+    recent_occupancy: OccupancySnapshot
+    shape: ShapeSnapshot
     last_observation_seconds: float | None
 
 
@@ -92,6 +99,7 @@ class DeploymentEvidence:
         self.lengths = ContextLengths(context_window_seconds)
         self.latency = LatencyEvidence()
         self.occupancy = Occupancy()
+        self.shape = TrafficShape(context_window_seconds)
         self._given = given or EngineFacts()
         self._target_facts: dict[str, EngineFacts] = {}
         self._engines: dict[str, _Engine] = {}
@@ -122,6 +130,7 @@ class DeploymentEvidence:
     def observe_request(self, request: LoggedRequest) -> None:
         """Take in one line of an access log."""
         self.lengths.observe(request)
+        self.shape.observe_request(request)
         if request.time_seconds is not None:
             self._saw(request.time_seconds)
 
@@ -163,6 +172,7 @@ class DeploymentEvidence:
             "lengths": self.lengths.state(),
             "latency": self.latency.state(),
             "occupancy": self.occupancy.state(),
+            "shape": self.shape.state(),
             "signature": list(self._signature) if self._signature else None,
             "last_observation_seconds": self._last_observation_seconds,
         }
@@ -172,6 +182,7 @@ class DeploymentEvidence:
         self.lengths = ContextLengths.from_state(state["lengths"], self._context_window_seconds)
         self.latency = LatencyEvidence.from_state(state["latency"])
         self.occupancy = Occupancy.from_state(state["occupancy"])
+        self.shape.restore(state["shape"])
         self._signature = tuple(state["signature"]) if state["signature"] else None
         self._last_observation_seconds = state["last_observation_seconds"]
 
@@ -199,6 +210,7 @@ class DeploymentEvidence:
         elif self._signature is None or engine.signature == self._signature:
             self.latency.observe(engine_id, interval)
             self.occupancy.observe(interval)
+            self.shape.observe(interval)
             self.lengths.observe_histograms(interval)
         return restarted
 
@@ -220,6 +232,7 @@ class DeploymentEvidence:
         if self._signature and most and _differ(self._signature, most):
             self.latency.start_epoch(now_seconds)
             self.occupancy.start_epoch()
+            self.shape.start_epoch()
         self._signature = most
 
 

@@ -1,57 +1,82 @@
-"""How full the engines were: running against the cap, waiting, use of the KV pool, preemptions."""
+"""How full the engines were: running against the cap, waiting, use of the KV pool, preemptions, TPOT."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.load import Load, LoadKey, Short, load_key, loads
 
 __all__ = ["Occupancy", "OccupancySnapshot"]
 
-_SLOT_SECONDS = 3600.0
+_SLOT_SECONDS = 600.0
 _KV_STEPS = 200
-_KV_CROWDED_RATIO = 0.95
 _PLATEAU_SHARE = 0.8
 _PLATEAU_SECONDS = 10.0
 _TOTALS = (
     "seconds",
     "busy_seconds",
     "waiting_seconds",
-    "memory_seconds",
     "preemptions",
     "finished",
+    "decode_seconds",
+    "decode_tokens",
 )
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One hour, or the sum of several; KV use is counted in steps of half a percent."""
+    """Ten minutes, or the sum of several; KV use is counted in steps of half a percent."""
 
     seconds: float = 0.0
     busy_seconds: float = 0.0
     waiting_seconds: float = 0.0
-    memory_seconds: float = 0.0
     preemptions: float = 0.0
     finished: float = 0.0
+    decode_seconds: float = 0.0
+    decode_tokens: float = 0.0
     steps_by_running: dict[int, float] = field(default_factory=dict)
     seconds_by_kv_step: dict[int, float] = field(default_factory=dict)
-    queued_seconds_by_running: dict[int, float] = field(default_factory=dict)
+    seconds_by_load: dict[LoadKey, float] = field(default_factory=dict)
 
     def add(self, other: _Slot) -> None:
         for name in _TOTALS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for counts, more in zip(self.counts, other.counts, strict=True):
-            for key, amount in more.items():
-                _count(counts, key, amount)
+        for running, steps in other.steps_by_running.items():
+            _count(self.steps_by_running, running, steps)
+        for kv_step, seconds in other.seconds_by_kv_step.items():
+            _count(self.seconds_by_kv_step, kv_step, seconds)
+        for load, seconds in other.seconds_by_load.items():
+            _count(self.seconds_by_load, load, seconds)
 
-    @property
-    def counts(self) -> tuple[dict[int, float], ...]:
-        return self.steps_by_running, self.seconds_by_kv_step, self.queued_seconds_by_running
+    def state(self) -> dict[str, Any]:
+        return {
+            "totals": [getattr(self, name) for name in _TOTALS],
+            "steps": [list(pair) for pair in self.steps_by_running.items()],
+            "kv": [list(pair) for pair in self.seconds_by_kv_step.items()],
+            "loads": [[*key, seconds] for key, seconds in self.seconds_by_load.items()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        loads_seen = {
+            (Short(short), running, step): seconds for short, running, step, seconds in state["loads"]
+        }
+        totals = dict(zip(_TOTALS, state["totals"], strict=True))
+        return cls(
+            **totals,
+            steps_by_running=dict(state["steps"]),
+            seconds_by_kv_step=dict(state["kv"]),
+            seconds_by_load=loads_seen,
+        )
 
 
-def _count(counts: dict[int, float], key: int, amount: float) -> None:
+_Key = TypeVar("_Key", int, LoadKey)
+
+
+def _count(counts: dict[_Key, float], key: _Key, amount: float) -> None:
     counts[key] = counts.get(key, 0.0) + amount
 
 
@@ -60,29 +85,38 @@ class OccupancySnapshot:
     """Occupancy over a window.
 
     Args:
+        window_seconds: how far back it reaches.
         observed_seconds: engine-seconds observed.
         busy_seconds: of these, with something running.
         waiting_seconds: of these, with requests waiting.
-        memory_seconds: of these, with requests waiting while the pool was nearly full.
         preemptions: sequences preempted.
         finished: sequences finished.
         greatest_running: most sequences seen running on one engine.
         steps_by_running: engine steps by the number of running sequences.
         seconds_by_kv_used_ratio: engine-seconds by share of the pool in use.
+        loads: busy engine-seconds by what was short.
+        tpot_mean_seconds: over all decoded tokens, None without any.
         plateau: running sequences that waiting requests never got past while the pool had room: the cap, if
             nothing better tells it.
     """
 
+    window_seconds: float
     observed_seconds: float
     busy_seconds: float
     waiting_seconds: float
-    memory_seconds: float
     preemptions: float
     finished: float
     greatest_running: int
     steps_by_running: Mapping[int, float]
     seconds_by_kv_used_ratio: Mapping[float, float]
+    loads: tuple[Load, ...]
+    tpot_mean_seconds: float | None
     plateau: int | None
+
+    @property
+    def memory_seconds(self) -> float:
+        """Busy engine-seconds that were short of memory."""
+        return sum(load.seconds for load in self.loads if load.short is Short.MEMORY)
 
     def steps_at_cap_ratio(self, cap: int | None) -> float | None:
         """Return the share of engine steps with at least ``cap`` sequences running."""
@@ -93,66 +127,68 @@ class OccupancySnapshot:
 
     def kv_used_ratio(self, quantile: float) -> float | None:
         """Return the share of the pool in use at a quantile of time."""
-        total = sum(self.seconds_by_kv_used_ratio.values())
-        if not total:
-            return None
-        reached = 0.0
-        for used_ratio, seconds in sorted(self.seconds_by_kv_used_ratio.items()):
-            reached += seconds
-            if reached >= quantile * total:
-                return used_ratio
-        return max(self.seconds_by_kv_used_ratio)
+        return _quantile(self.seconds_by_kv_used_ratio.items(), quantile)
+
+    def tpot_quantile_seconds(self, quantile: float) -> float | None:
+        """Return the time per output token between two pages, at a quantile of time."""
+        known = [(load.tpot_seconds, load.seconds) for load in self.loads if load.tpot_seconds is not None]
+        return _quantile(known, quantile)
 
 
 class Occupancy:
-    """Rolling occupancy of a deployment's engines, in slots of an hour.
+    """Rolling occupancy of a deployment's engines, in slots of ten minutes.
 
-    Memory: a few counters a slot, by number of running sequences and by half percent of the pool.
+    Memory: a few counters a slot, by number of running sequences, by half percent of the pool and by load.
     """
 
     def __init__(self, window_seconds: float = 86400.0) -> None:
-        self._window_seconds = window_seconds
+        self._window = window_seconds
         self._slots: dict[int, _Slot] = {}
 
     def observe(self, interval: Interval) -> None:
         """Take in what one engine did between two pages."""
         if not interval.awake:
             return
-        slot = self._slots.setdefault(int(interval.end_seconds // _SLOT_SECONDS), _Slot())
+        slot = self._slots.setdefault(_slot_at(interval.end_seconds), _Slot())
         seconds, running = interval.seconds, int(interval.running or 0)
         slot.seconds += seconds
         slot.preemptions += interval.preemptions
         slot.finished += interval.finished
         if interval.steps:
             _count(slot.steps_by_running, running, interval.steps)
-        if running:
+        slot.decode_seconds += interval.decode_seconds
+        slot.decode_tokens += interval.decode_tokens
+        if running or interval.waiting:
             slot.busy_seconds += seconds
+            _count(slot.seconds_by_load, load_key(interval), seconds)
         used_ratio = interval.kv_used_ratio
         if used_ratio is not None and 0 <= used_ratio <= 1:
             _count(slot.seconds_by_kv_step, round(used_ratio * _KV_STEPS), seconds)
         if interval.waiting:
             slot.waiting_seconds += seconds
-            if used_ratio is not None and used_ratio >= _KV_CROWDED_RATIO:
-                slot.memory_seconds += seconds
-            elif not interval.preemptions:
-                _count(slot.queued_seconds_by_running, running, seconds)
 
     def start_epoch(self) -> None:
         """Forget everything: the engines run with other flags now."""
         self._slots.clear()
 
-    def snapshot(self, now_seconds: float) -> OccupancySnapshot:
-        """Return the window that ends now; slots before it are forgotten."""
-        oldest = int((now_seconds - self._window_seconds) // _SLOT_SECONDS)
-        self._slots = {start: slot for start, slot in self._slots.items() if start > oldest}
+    def snapshot(self, now_seconds: float, window_seconds: float | None = None) -> OccupancySnapshot:
+        """Return what was seen up to now; slots before the whole window are forgotten.
+
+        Args:
+            now_seconds: the end of the window.
+            window_seconds: how much of it to look at, all of it unless given.
+        """
+        self._slots = {n: slot for n, slot in self._slots.items() if n > _slot_at(now_seconds - self._window)}
+        looked_at = self._window if window_seconds is None else window_seconds
         total = _Slot()
-        for slot in self._slots.values():
-            total.add(slot)
+        for number, slot in self._slots.items():
+            if number > _slot_at(now_seconds - looked_at):
+                total.add(slot)
         return OccupancySnapshot(
+            window_seconds=looked_at,
             observed_seconds=total.seconds,
             busy_seconds=total.busy_seconds,
             waiting_seconds=total.waiting_seconds,
-            memory_seconds=total.memory_seconds,
             preemptions=total.preemptions,
             finished=total.finished,
             greatest_running=max(total.steps_by_running, default=0),
@@ -160,33 +196,45 @@ class Occupancy:
             seconds_by_kv_used_ratio={
                 step / _KV_STEPS: seconds for step, seconds in total.seconds_by_kv_step.items()
             },
-            plateau=_plateau(total.queued_seconds_by_running),
+            loads=loads(total.seconds_by_load),
+            tpot_mean_seconds=total.decode_seconds / total.decode_tokens if total.decode_tokens else None,
+            plateau=_plateau(total.seconds_by_load),
         )
 
     def state(self) -> dict[str, Any]:
         """Return the content as plain JSON values."""
-        return {
-            str(start): {
-                "totals": [getattr(slot, name) for name in _TOTALS],
-                "counts": [{str(key): value for key, value in counts.items()} for counts in slot.counts],
-            }
-            for start, slot in self._slots.items()
-        }
+        return {str(number): slot.state() for number, slot in self._slots.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], window_seconds: float = 86400.0) -> Self:
         """Rebuild what `state` gave."""
         occupancy = cls(window_seconds)
-        for start, saved in state.items():
-            counts = ({int(key): value for key, value in one.items()} for one in saved["counts"])
-            occupancy._slots[int(start)] = _Slot(*saved["totals"], *counts)
+        occupancy._slots = {int(number): _Slot.from_state(saved) for number, saved in state.items()}
         return occupancy
 
 
-def _plateau(queued_seconds_by_running: Mapping[int, float]) -> int | None:
-    """Return the most sequences that ran while others waited, if they nearly always did."""
-    total = sum(queued_seconds_by_running.values())
-    if total < _PLATEAU_SECONDS:
+def _slot_at(time_seconds: float) -> int:
+    return int(time_seconds // _SLOT_SECONDS)
+
+
+def _quantile(seconds_by_value: Iterable[tuple[float, float]], quantile: float) -> float | None:
+    """Return the least value under or at which a part of the time lies, None without any."""
+    ascending = sorted(seconds_by_value)
+    left = quantile * sum(seconds for _, seconds in ascending)
+    for value, seconds in ascending:
+        left -= seconds
+        if left <= 1e-9:
+            return value
+    return ascending[-1][0] if ascending else None
+
+
+def _plateau(seconds_by_load: Mapping[LoadKey, float]) -> int | None:
+    """Return the most sequences that ran while others waited for a slot, if they nearly always did."""
+    queued: dict[int, float] = {}
+    for (short, running, _), seconds in seconds_by_load.items():
+        if short is Short.SLOTS:
+            _count(queued, running, seconds)
+    if sum(queued.values()) < _PLATEAU_SECONDS:
         return None
-    highest = max(queued_seconds_by_running)
-    return highest if queued_seconds_by_running[highest] >= _PLATEAU_SHARE * total else None
+    highest = max(queued)
+    return highest if queued[highest] >= _PLATEAU_SHARE * sum(queued.values()) else None

@@ -1,0 +1,123 @@
+"""The shape of traffic: how long prompts and answers are, whatever their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vllm_advisor.evidence.interval import LengthCounts
+
+__all__ = ["CELLS", "Shape", "cell_of", "spread_over_cells"]
+
+_CELLS_PER_DOUBLING = 4
+CELLS = 22 * _CELLS_PER_DOUBLING
+"""Cells of a quarter doubling each, up to four million tokens."""
+_BEYOND_LAST_BOUND = 2.5
+"""Where the unbounded bucket is taken to end, over its lower bound: one step of the 1-2-5 series."""
+
+Counts = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Lengths of some requests.
+
+    Args:
+        prompts: requests by cell of their prompt tokens.
+        outputs: the same by output tokens.
+    """
+
+    prompts: Counts
+    outputs: Counts
+
+    @classmethod
+    def empty(cls) -> Shape:
+        """Return the shape of no request."""
+        return cls(np.zeros(CELLS, np.float32), np.zeros(CELLS, np.float32))
+
+    def plus(self, other: Shape) -> Shape:
+        """Return the shape of both one's requests."""
+        return Shape(self.prompts + other.prompts, self.outputs + other.outputs)
+
+    def state(self) -> list[list[list[float]]]:
+        """Return the content as plain JSON values: cells and counts."""
+        return [_sparse(self.prompts), _sparse(self.outputs)]
+
+    @classmethod
+    def from_state(cls, state: Iterable[Iterable[tuple[int, float]]]) -> Shape:
+        """Rebuild what `state` gave."""
+        return cls(*map(_dense, state))
+
+    @property
+    def requests(self) -> float:
+        """Number of requests."""
+        return float(self.outputs.sum())
+
+    @property
+    def output_tokens(self) -> float | None:
+        """Typical answer: the geometric mean, None without requests."""
+        return _typical_tokens(self.outputs)
+
+    @property
+    def prompt_tokens(self) -> float | None:
+        """Typical prompt."""
+        return _typical_tokens(self.prompts)
+
+    def distance(self, other: Shape) -> tuple[float, float]:
+        """Return by what factor prompts, and by what factor answers, differ typically; 1 where they do not.
+
+        The factor is e to the earth mover's distance between the logarithms of the lengths (Kantorovich 1942;
+        in one dimension the area between the two cumulative distributions): twice as long answers are at a
+        distance of 2, however widely they spread.
+        """
+        return _factor(self.prompts, other.prompts), _factor(self.outputs, other.outputs)
+
+
+def cell_of(tokens: int) -> int:
+    """Return the cell of a length."""
+    return min(CELLS - 1, int(math.log2(max(1, tokens)) * _CELLS_PER_DOUBLING))
+
+
+def spread_over_cells(lengths: LengthCounts) -> Counts:
+    """Spread a histogram's new observations over the cells, evenly on a logarithmic scale in each bucket."""
+    edges, cumulative = [0.0], [0.0]
+    lower = 1.0
+    for bound, count in zip(lengths.bounds, lengths.counts, strict=True):
+        upper = bound if math.isfinite(bound) else _BEYOND_LAST_BOUND * lower
+        if upper > 1.0:
+            edges.append(math.log2(upper) * _CELLS_PER_DOUBLING)
+            cumulative.append(cumulative[-1] + count)
+            lower = upper
+        else:
+            cumulative[0] += count
+    at = np.interp(np.arange(1, CELLS + 1), edges, cumulative)
+    return np.diff(at, prepend=0.0).astype(np.float32)
+
+
+def _typical_tokens(counts: Counts) -> float | None:
+    total = counts.sum()
+    if not total:
+        return None
+    return float(2 ** ((counts @ (np.arange(CELLS) + 0.5) / total) / _CELLS_PER_DOUBLING))
+
+
+def _factor(first: Counts, second: Counts) -> float:
+    if not first.sum() or not second.sum():
+        return 1.0
+    apart = np.abs(np.cumsum(first) / first.sum() - np.cumsum(second) / second.sum()).sum()
+    return float(2 ** (apart / _CELLS_PER_DOUBLING))
+
+
+def _sparse(counts: Counts) -> list[list[float]]:
+    return [[int(cell), float(counts[cell])] for cell in np.flatnonzero(counts)]
+
+
+def _dense(cells: Iterable[tuple[int, float]]) -> Counts:
+    counts = np.zeros(CELLS, np.float32)
+    for cell, count in cells:
+        counts[int(cell)] = count
+    return counts
