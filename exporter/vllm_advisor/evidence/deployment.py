@@ -163,6 +163,8 @@ class DeploymentEvidence:
             context=self.lengths.snapshot(now_seconds, limit_tokens=facts.max_model_len),
             latency=self.latency.snapshot(now_seconds),
             occupancy=self.occupancy.snapshot(now_seconds),
+            recent_occupancy=self.occupancy.snapshot(now_seconds, RECENT_SECONDS),
+            shape=self.shape.snapshot(now_seconds),
             last_observation_seconds=self._last_observation_seconds,
         )
 
