@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +101,7 @@ class Daemon:
         self._session: aiohttp.ClientSession | None = None
         self._scraper: Scraper | None = None
         self._runner: web.AppRunner | None = None
-        self._reloading: asyncio.Task[str | None] | None = None
+        self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def start(self) -> str:
         """Begin to serve and to scrape; return the URL."""
@@ -119,6 +119,7 @@ class Daemon:
         """Stop within a second, the evidence saved."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
         for target in self._targets():
             target.stop()
         for deployment in self._deployments.values():
@@ -134,7 +135,7 @@ class Daemon:
 
     def reload_soon(self) -> None:
         """Reload without waiting for it."""
-        self._reloading = asyncio.create_task(self.reload())
+        self._running["reload"] = asyncio.create_task(self.reload())
 
     async def reload(self) -> str | None:
         """Load the configuration again, all of it or nothing; return what was wrong."""
@@ -178,14 +179,22 @@ class Daemon:
 
     def _schedule(self) -> None:
         intervals = self._config.global_
-        jobs: dict[str, tuple[Callable[[], Any], float]] = {
+        jobs: dict[str, tuple[Callable[[], Coroutine[Any, Any, None]], float]] = {
             "look": (self._look, intervals.scrape_interval_seconds),
             "evaluate": (self._evaluate, intervals.evaluation_interval_seconds),
             "save": (self._save, _SAVE_SECONDS),
         }
         for name, (job, seconds) in jobs.items():
-            self._scheduler.add_job(job, "interval", seconds=seconds, id=name, replace_existing=True)
+            self._scheduler.add_job(
+                self._begin, "interval", (name, job), seconds=seconds, id=name, replace_existing=True
+            )
         self._scheduler.add_job(self._look, id="first look", replace_existing=True)
+
+    async def _begin(self, name: str, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin a job as the daemon's own task: the scheduler would cut one off in the middle at its end."""
+        running = self._running.get(name)
+        if running is None or running.done():
+            self._running[name] = asyncio.create_task(job())
 
     async def _look(self) -> None:
         """Begin to read every page and every log."""
