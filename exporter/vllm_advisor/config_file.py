@@ -1,0 +1,119 @@
+"""YAML in, one frozen model out, every problem named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from vllm_advisor.errors import InputError
+
+__all__ = ["expectation", "load_file", "read_file"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load_file(path: Path, model: type[Model]) -> Model:
+    """Read a YAML file into a model.
+
+    Raises:
+        InputError: the first problem found, with its line and key.
+    """
+    read, problems = read_file(path, model)
+    if read is None:
+        raise problems[0]
+    return read
+
+
+def read_file(path: Path, model: type[Model]) -> tuple[Model | None, list[InputError]]:
+    """Read a YAML file into a model, or name every problem by line; relative paths start from its folder."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        document = yaml.safe_load(text)
+    except OSError as error:
+        return None, [InputError(f"cannot be read: {error.strerror}", path=path)]
+    except UnicodeDecodeError:
+        return None, [InputError("is not UTF-8 text", path=path)]
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        return None, [InputError(f"is not YAML: {error.problem}", path=path, line=line)]
+    except yaml.YAMLError as error:
+        return None, [InputError(f"is not YAML: {str(error).splitlines()[0]}", path=path)]
+    if not isinstance(root, yaml.MappingNode):
+        return None, [InputError("expected a mapping", path=path, line=1)]
+    problems = [
+        InputError("given twice", path=path, line=line, key=key) for key, line in _repeated_keys(root)
+    ]
+    read = None
+    try:
+        read = model.model_validate(document, context={"folder": path.parent})
+    except ValidationError as error:
+        problems += [_located(problem, root, path) for problem in _causes(error)]
+    problems.sort(key=lambda problem: problem.line or 0)
+    return (None if problems else read), problems
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """Drop what only follows from another problem deeper inside the same value."""
+    problems = error.errors()
+    places = [problem["loc"] for problem in problems]
+    return [
+        problem
+        for problem, place in zip(problems, places, strict=True)
+        if not any(other[: len(place)] == place and other != place for other in places)
+    ]
+
+
+def _located(problem: ErrorDetails, root: yaml.Node, path: Path) -> InputError:
+    location = [part for part in problem["loc"] if part not in {"float", "literal['mean']"}]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    return InputError(expectation(problem), path=path, line=_line_of(root, location), key=key or None)
+
+
+def expectation(problem: ErrorDetails) -> str:
+    """Say what was expected where pydantic found a problem."""
+    match problem["type"]:
+        case "extra_forbidden":
+            return "unknown key"
+        case "missing":
+            return "is required"
+        case "value_error":
+            return str(problem["ctx"]["error"])
+    message = str(problem["msg"])
+    return f"expected {message.removeprefix('Input should be ')}, not {problem['input']!r}"
+
+
+def _line_of(root: yaml.Node, location: list[int | str]) -> int:
+    node, line = root, root.start_mark.line + 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if found is None:
+                return line
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line
+
+
+def _repeated_keys(node: yaml.Node) -> list[tuple[str, int]]:
+    repeated = []
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                repeated.append((key.value, key.start_mark.line + 1))
+            elif isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+            repeated += _repeated_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            repeated += _repeated_keys(item)
+    return repeated
