@@ -1,7 +1,7 @@
 """A continuous-batching engine with its own step-time law, to check the latency estimator against.
 
-Event-stepped: runs of decode steps between arrivals, prefills and finishes are taken at once, so that hours of
-traffic take about a second. It shares no code with the estimator and knows the truth: `closed_loop_tpot`.
+Event-stepped: runs of decode steps between arrivals, prefills and finishes are taken at once, so that hours
+of traffic take about a second. It shares no code with the estimator.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 
 TTFT_BOUNDS = (0.1, 0.5, 1.0, 5.0, 20.0, math.inf)
@@ -108,13 +109,13 @@ class Engine:
     ) -> None:
         self.law, self.cap, self.budget = law, max_num_seqs, max_num_batched_tokens
         self.tokens_per_step = tokens_per_step
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311 - a simulation
         self.now, self.step, self.context = 0.0, 0, 0
         self.decoding: list[_Request] = []
         self.prefilling: deque[_Request] = deque()
         self.waiting: deque[_Request] = deque()
         self.counters = Counters()
-        self.on_finish: Callable[[float, float, int], None] = lambda first, last, output: None
+        self.on_finish: Callable[[float, float, int], None] = lambda *_: None
         self._phase = self.random.uniform(0, 2 * math.pi)
         self._pending: float | None = None
 
@@ -123,12 +124,12 @@ class Engine:
         """Sequences in the batch, prefilling or decoding."""
         return len(self.decoding) + len(self.prefilling)
 
-    def submit(self, prompt: int, output: int) -> None:
-        """Queue a request now."""
-        self.waiting.append(_Request(0, prompt, output, self.now))
+    def submit(self, prompt: int, output: int, at_seconds: float | None = None) -> None:
+        """Queue a request, now or at a time up to the step in progress."""
+        self.waiting.append(_Request(0, prompt, output, self.now if at_seconds is None else at_seconds))
 
     def run_until(self, time_seconds: float) -> None:
-        """Run whole steps while they end by the time; the clock then stands at or just before it, or on it idle."""
+        """Run whole steps while they end by the time; the clock then stands just before it, or on it idle."""
         while self.now < time_seconds:
             if self._pending is None:
                 self._admit()
@@ -152,14 +153,14 @@ class Engine:
         law = self.law
         factor = 1.0 + law.noise_ratio * self.random.gauss(0, 1) / math.sqrt(steps)
         if law.drift_ratio:
-            swing = math.sin(self.now / 180 + self._phase) + math.sin(self.now / 47 + 2 * self._phase)
+            swing = math.sin(self.now / 40 + self._phase) + math.sin(self.now / 11 + 2 * self._phase)
             factor *= 1.0 + law.drift_ratio * swing
         return seconds * max(0.3, factor)
 
     def _prefill_step(self, until: float) -> bool:
         sequences = len(self.decoding)
         room = max(1, self.budget - sequences)
-        chunk, done, index = 0, 0, 0
+        chunk, done = 0, 0
         taken: list[int] = []
         for request in self.prefilling:
             part = min(request.remaining, room - chunk)
@@ -268,102 +269,3 @@ def _count(counts: list[int], bounds: tuple[float, ...], value: float) -> None:
 def _histogram(bounds: tuple[float, ...], counts: list[int], total: float) -> Histogram:
     cumulative = np.cumsum(counts).astype(float)
     return Histogram(bounds, tuple(cumulative.tolist()), float(total), float(cumulative[-1]))
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Traffic on one engine over some hours."""
-
-    name: str
-    law: StepLaw
-    lengths: Lengths
-    true_ceiling: int
-    """The concurrency whose closed-loop statistic is the target."""
-    peak_ratio: float
-    """Busy-end concurrency over the true ceiling."""
-    quantile: float | None = None
-    """None for the mean."""
-    scrape_seconds: float = 5.0
-    hours: float = 3.0
-    max_num_seqs: int = 1024
-    max_num_batched_tokens: int = 2048
-    tokens_per_step: int = 1
-    old_names: bool = False
-    seed: int = 1
-
-    def engine(self, seed: int, cap: int) -> Engine:
-        """Return a fresh engine of this scenario."""
-        return Engine(
-            self.law,
-            max_num_seqs=cap,
-            max_num_batched_tokens=self.max_num_batched_tokens,
-            tokens_per_step=self.tokens_per_step,
-            seed=seed,
-        )
-
-
-def closed_loop(scenario: Scenario, users: int, requests: int) -> tuple[np.ndarray, float]:
-    """Return request TPOTs and the request rate of a closed loop at a fixed number of users."""
-    rng = np.random.default_rng(scenario.seed + 7919 * users)
-    engine = scenario.engine(scenario.seed + users, users)
-    lengths = iter(scenario.lengths.draw(rng, 2 * requests + 12 * users))
-    tpots: list[float] = []
-
-    def finished(first: float, last: float, output: int) -> None:
-        tpots.append((last - first) / (output - 1) if output > 1 else math.nan)
-        engine.submit(*next(lengths))
-
-    engine.on_finish = finished
-    for _ in range(users):
-        engine.submit(*next(lengths))
-    warm = 4 * users
-    start = 0.0
-    while len(tpots) < warm + requests:
-        engine.run_until(engine.now + 5.0)
-        if len(tpots) <= warm:
-            start, begun = engine.now, len(tpots)
-    rate = (len(tpots) - begun) / (engine.now - start)
-    kept = np.array(tpots[warm:])
-    return kept[np.isfinite(kept)], rate
-
-
-def statistic(tpots: np.ndarray, quantile: float | None) -> float:
-    """Return the mean or a quantile of request TPOTs."""
-    return float(np.mean(tpots) if quantile is None else np.quantile(tpots, quantile))
-
-
-def target_seconds(scenario: Scenario, requests: int = 20000) -> float:
-    """Return the target whose true ceiling is the scenario's: half way to the next concurrency's statistic."""
-    here, _ = closed_loop(scenario, scenario.true_ceiling, requests)
-    tpot = statistic(here, scenario.quantile)
-    return tpot * (1 + 0.25 / scenario.true_ceiling)
-
-
-def pages(scenario: Scenario) -> Iterator[tuple[float, EngineSample]]:
-    """Yield (time, sample) of the scenario's diurnal open-loop traffic."""
-    rng = np.random.default_rng(scenario.seed)
-    peak_users = max(1, round(scenario.peak_ratio * scenario.true_ceiling))
-    _, peak_rate = closed_loop(scenario, peak_users, 600 + 10 * peak_users)
-    duration = scenario.hours * 3600
-    arrivals = _diurnal_arrivals(rng, peak_rate, duration)
-    lengths = scenario.lengths.draw(rng, len(arrivals))
-    engine = scenario.engine(scenario.seed, scenario.max_num_seqs)
-    coming = iter(zip(arrivals.tolist(), lengths, strict=True))
-    arrival, length = next(coming)
-    for scrape in np.arange(scenario.scrape_seconds, duration, scenario.scrape_seconds).tolist():
-        while arrival <= scrape:
-            engine.run_until(arrival)
-            engine.waiting.append(_Request(0, *length, arrival))
-            arrival, length = next(coming, (math.inf, (1, 1)))
-        engine.run_until(scrape)
-        yield scrape, engine.sample(old_names=scenario.old_names)
-
-
-def _diurnal_arrivals(rng: np.random.Generator, peak_rate: float, duration: float) -> np.ndarray:
-    """Poisson arrivals whose rate swings between a quarter of the peak and the peak, with its own bursts."""
-    times = np.arange(0.0, duration, 1.0)
-    period = duration / 1.5
-    rate = peak_rate * (0.62 - 0.38 * np.cos(2 * np.pi * times / period))
-    expected = np.concatenate([[0.0], np.cumsum(rate)])
-    count = rng.poisson(expected[-1])
-    return np.interp(np.sort(rng.uniform(0, expected[-1], count)), expected, np.append(times, duration))

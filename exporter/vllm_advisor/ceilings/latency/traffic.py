@@ -15,7 +15,7 @@ from vllm_advisor.ceilings.latency.curve import (
     crossing,
     fit_nondecreasing,
 )
-from vllm_advisor.ceilings.latency.spread import Spread, spread_at, standard_error_factor
+from vllm_advisor.ceilings.latency.spread import Spread, spread_at_bins, standard_error_factor
 from vllm_advisor.config import SloConfig
 from vllm_advisor.evidence.latency.snapshot import Floats, LatencyBins, LatencySnapshot
 
@@ -29,6 +29,8 @@ _SPAN = 2.0
 """How many fold concurrency must have varied for its slope to carry an extrapolation."""
 _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
+_LEANING_RATIO = 0.002
+"""How far under the target the crossing is read: a ceiling too high costs more than one too low."""
 _TIGHT_RATIO = 0.15
 """Half-width of the interval, over the ceiling, up to which a crossing counts as measured."""
 
@@ -36,23 +38,24 @@ _TIGHT_RATIO = 0.15
 def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling:
     """Return the largest concurrency whose TPOT still meets the target, from what production showed.
 
-    The curve is the mean over request-scale stretches, raised to the target's quantile by the spread around it
-    (`spread`), and made monotone. Its concurrency counts running sequences, as ``--max-num-seqs`` does, so the
-    ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides and a narrow interval.
+    The curve is the mean over request-scale stretches, raised to the target's quantile by the spread around
+    it (`spread`), and made monotone. Its concurrency counts running sequences, as ``--max-num-seqs`` does, so
+    the ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides and a narrow
+    interval.
     """
     unknown = LatencyCeiling(None, Grade.NONE, None, None, slo.tpot_seconds, slo.statistic, None)
     bins = snapshot.stretches
     if bins.stretches.sum() < 1.0:
         return unknown
     quantile = None if isinstance(slo.quantile, str) else slo.quantile
-    curve = _curve(bins, spread_at(snapshot, quantile), standard_error_factor(quantile))
+    curve = _curve(bins, spread_at_bins(snapshot, quantile), standard_error_factor(quantile))
     ceiling = replace(unknown, observed_to=math.floor(curve.observed_to), curve=_points(bins, curve.tpot))
     return _placed(ceiling, curve)
 
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The fitted curve: concurrency, TPOT at the target's statistic, its relative error, and what it rests on."""
+    """The fitted curve: TPOT at the target's statistic, its relative error, and what it rests on."""
 
     concurrency: Floats
     tpot: Floats
@@ -66,7 +69,7 @@ class _Curve:
         return float(self.concurrency[np.flatnonzero(from_above >= min(1.0, from_above[0]))[-1]])
 
     def crossing(self, slo_seconds: float, deviations: float = 0.0) -> float | None:
-        """Return where the curve, raised by some standard errors, leaves the target; 0 where it starts above."""
+        """Return where the curve, raised by some standard errors, leaves the target; 0 if it starts above."""
         tpot = fit_nondecreasing(
             (self.tpot * (1 + deviations * self.error)).tolist(), self.stretches.tolist()
         )
@@ -78,14 +81,17 @@ def _curve(bins: LatencyBins, spread: Spread, error_factor: float) -> _Curve:
     mean = np.array(fit_nondecreasing(bins.tpot_seconds.tolist(), weights))
     tpot = np.array(fit_nondecreasing((mean * spread.ratio).tolist(), weights))
     sampling = error_factor * spread.deviation / np.sqrt(np.maximum(spread.stretches, 0.25))
-    scaling = np.abs(spread.ratio - spread.unscaled_ratio) / spread.ratio / 4
+    scaling = np.abs(spread.ratio - spread.as_observed_ratio) / spread.ratio / 4
     return _Curve(bins.concurrency, tpot, np.hypot(sampling, scaling), bins.stretches)
 
 
 def _points(bins: LatencyBins, tpot: Floats) -> tuple[CurvePoint, ...]:
     columns = (bins.concurrency, tpot, bins.output_tokens_per_second, bins.tokens)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return tuple(CurvePoint(*row, CurveSource.TRAFFIC) for row in rows)
+    return tuple(
+        CurvePoint(concurrency, seconds, throughput, tokens, CurveSource.TRAFFIC)
+        for concurrency, seconds, throughput, tokens in rows
+    )
 
 
 def _placed(ceiling: LatencyCeiling, curve: _Curve) -> LatencyCeiling:
@@ -97,7 +103,7 @@ def _placed(ceiling: LatencyCeiling, curve: _Curve) -> LatencyCeiling:
         low=math.floor(curve.observed_to if low is None else low) or None,
         high=None if high is None else math.floor(high),
     )
-    found = curve.crossing(slo)
+    found = curve.crossing(slo * (1 - _LEANING_RATIO))
     if found is None or found == 0.0:
         return _extrapolated(bounded, curve, upwards=found is None)
     return replace(bounded, sequences=math.floor(found), grade=_grade(curve, found, low, high))

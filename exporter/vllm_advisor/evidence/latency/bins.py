@@ -11,7 +11,9 @@ from vllm_advisor.evidence.latency.stretch import Stretch
 
 __all__ = ["Bin", "ConcurrencyBins"]
 
-_BIN_RATIO_LOG = math.log(1.05)
+_EVEN_BINS_TO = 12.5
+_BINS_PER_SEQUENCE = 2
+_BIN_RATIO_LOG = math.log(1.04)
 _LEAST_STRETCHES = 0.05
 """A bin that aged below this part of one stretch is dropped."""
 
@@ -24,7 +26,9 @@ class Bin:
         "decode_seconds",
         "generation_tokens",
         "inverse_tokens",
-        "prompt_tokens",
+        "prefill",
+        "prefill_square",
+        "prefill_tpot",
         "seconds",
         "stretches",
         "tokens",
@@ -37,28 +41,34 @@ class Bin:
         "decode_seconds",
         "seconds",
         "generation_tokens",
-        "prompt_tokens",
         "inverse_tokens",
+        "prefill",
+        "prefill_square",
+        "prefill_tpot",
     )
 
     def __init__(self) -> None:
         self.stretches = self.tokens = self.concurrency = self.decode_seconds = self.seconds = 0.0
-        self.generation_tokens = self.prompt_tokens = self.inverse_tokens = 0.0
+        self.generation_tokens = self.inverse_tokens = 0.0
+        self.prefill = self.prefill_square = self.prefill_tpot = 0.0
         self.tpot = LogHistogram()
 
     def add(self, stretch: Stretch) -> None:
         """Count one stretch, weighted by the tokens of its newest piece."""
-        newest = stretch.newest
-        tokens = newest.decode_tokens
+        tokens = stretch.newest_decode_tokens
+        tpot = stretch.tpot_seconds
+        prefill = stretch.prefill_ratio * tokens
         self.stretches += 1.0 / stretch.pieces
         self.tokens += tokens
         self.concurrency += stretch.concurrency * tokens
-        self.decode_seconds += stretch.tpot_seconds * tokens
-        self.seconds += newest.seconds
-        self.generation_tokens += newest.generation_tokens
-        self.prompt_tokens += newest.prompt_tokens
+        self.decode_seconds += tpot * tokens
+        self.seconds += stretch.newest_seconds
+        self.generation_tokens += stretch.newest_generation_tokens
         self.inverse_tokens += tokens / stretch.sequence_tokens
-        self.tpot.add(stretch.tpot_seconds, tokens)
+        self.prefill += prefill
+        self.prefill_square += prefill * stretch.prefill_ratio
+        self.prefill_tpot += prefill * tpot
+        self.tpot.add(tpot, tokens)
 
     def merge(self, other: Bin) -> None:
         """Add what another bin holds."""
@@ -74,7 +84,7 @@ class Bin:
 
 
 class ConcurrencyBins:
-    """Bins 5% apart; at most some 190 of them up to 4,096 sequences."""
+    """Bins half a sequence apart up to 12.5, and 4% above; some 170 of them up to 4,096 sequences."""
 
     __slots__ = ("_bins",)
 
@@ -83,9 +93,9 @@ class ConcurrencyBins:
 
     def add(self, stretch: Stretch) -> None:
         """Count one stretch."""
-        if stretch.newest.decode_tokens <= 0 or stretch.concurrency <= 0:
+        if stretch.newest_decode_tokens <= 0 or stretch.tpot_seconds <= 0:
             return
-        index = round(math.log(max(stretch.concurrency, 0.5)) / _BIN_RATIO_LOG)
+        index = _index(stretch.concurrency)
         found = self._bins.get(index)
         if found is None:
             found = self._bins[index] = Bin()
@@ -97,7 +107,7 @@ class ConcurrencyBins:
 
     def merge(self, other: ConcurrencyBins) -> None:
         """Add what another engine's bins hold."""
-        for index, held in other._bins.items():  # noqa: SLF001 - the same class
+        for index, held in other._bins.items():
             self._bins.setdefault(index, Bin()).merge(held)
 
     def age(self, factor: float) -> None:
@@ -123,3 +133,10 @@ class ConcurrencyBins:
                 setattr(held, name, float(value))
             held.tpot = LogHistogram(int(first), counts)
         return bins
+
+
+def _index(concurrency: float) -> int:
+    if concurrency < _EVEN_BINS_TO:
+        return round(concurrency * _BINS_PER_SEQUENCE)
+    beyond = math.log(concurrency / _EVEN_BINS_TO) / _BIN_RATIO_LOG
+    return round(_EVEN_BINS_TO * _BINS_PER_SEQUENCE + beyond)

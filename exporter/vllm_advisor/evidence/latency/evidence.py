@@ -7,22 +7,21 @@ from typing import Any
 from vllm_advisor.evidence.interval import Interval
 from vllm_advisor.evidence.latency.bins import ConcurrencyBins
 from vllm_advisor.evidence.latency.recent import Recent
-from vllm_advisor.evidence.latency.request_tokens import RequestTokens
+from vllm_advisor.evidence.latency.request_mix import RequestMix
 from vllm_advisor.evidence.latency.snapshot import LatencySnapshot, bins_snapshot
 from vllm_advisor.evidence.latency.stretch import EngineStretches
 
 __all__ = ["LatencyEvidence"]
 
-_REQUEST_QUANTILES = 16
 _AGEING_STEPS = 168
 
 
 class LatencyEvidence:
     """Time per output token against concurrency, pooled over a deployment's engines.
 
-    Concurrency is running sequences, prefilling ones included, since that is what ``--max-num-seqs`` counts: the
-    decoding ones by Little's law over the interval (design page, "Latency curve") and, by the same law on the
-    time to first token, those in prefill. So a concurrency on the curve is a value of the flag.
+    Concurrency is running sequences, prefilling ones included, since that is what ``--max-num-seqs`` counts:
+    the decoding ones by Little's law over the interval (design page, "Latency curve") and, by the same law on
+    the time to first token, those in prefill. So a concurrency on the curve is a value of the flag.
 
     What was seen fades: its weight halves every quarter of the retention.
 
@@ -45,12 +44,11 @@ class LatencyEvidence:
         if engine is None:
             engine = self._engines[engine_id] = EngineStretches()
         self._recent.observe(interval)
-        self._tokens.observe(interval)
-        short, long = engine.push(interval, self._tokens.mean)
+        self._mix.observe(interval)
+        short, long = engine.push(interval, self._mix.decoded_tokens)
         if short is not None:
             self._short.add(short)
-            if short.newest.decode_tokens > 0:
-                self._recent.observe_tpot(short.tpot_seconds, short.newest.decode_tokens)
+            self._recent.observe_tpot(short.tpot_seconds, short.newest_decode_tokens)
         if long is not None:
             self._long.add(long)
 
@@ -77,7 +75,8 @@ class LatencyEvidence:
         return LatencySnapshot(
             stretches=bins_snapshot(self._short.ascending()),
             long_stretches=bins_snapshot(self._long.ascending()),
-            request_tokens=self._tokens.quantiles(_REQUEST_QUANTILES),
+            request_tokens=self._mix.decoded_quantiles(),
+            prompt_tokens=self._mix.prompt_quantiles(),
             running_peak=max((engine.running_peak for engine in self._engines.values()), default=None),
             tpot_recent_p99_seconds=self._recent.tpot_quantile_seconds(0.99),
             ttft_recent_p99_seconds=self._recent.ttft_quantile_seconds(0.99),
@@ -89,7 +88,7 @@ class LatencyEvidence:
         """Add another deployment's curve."""
         self._short.merge(other._short)
         self._long.merge(other._long)
-        self._tokens.merge(other._tokens)
+        self._mix.merge(other._mix)
 
     def state(self) -> dict[str, Any]:
         """Return the curve as plain JSON values; the last minutes and unfinished stretches are not kept."""
@@ -98,7 +97,7 @@ class LatencyEvidence:
             "retention_seconds": self.retention_seconds,
             "stretches": self._short.state(),
             "long_stretches": self._long.state(),
-            "request_tokens": self._tokens.state(),
+            "request_mix": self._mix.state(),
         }
 
     @classmethod
@@ -107,14 +106,14 @@ class LatencyEvidence:
         evidence = cls(float(state["retention_seconds"]))
         evidence._short = ConcurrencyBins.from_state(state["stretches"])
         evidence._long = ConcurrencyBins.from_state(state["long_stretches"])
-        evidence._tokens = RequestTokens.from_state(state["request_tokens"])
+        evidence._mix = RequestMix.from_state(state["request_mix"])
         aged = state["aged_seconds"]
         evidence._aged_seconds = None if aged is None else float(aged)
         return evidence
 
     def _clear(self) -> None:
         self._short, self._long = ConcurrencyBins(), ConcurrencyBins()
-        self._tokens, self._recent = RequestTokens(), Recent()
+        self._mix, self._recent = RequestMix(), Recent()
 
     def _age(self, now_seconds: float) -> None:
         step = self.retention_seconds / _AGEING_STEPS
@@ -123,6 +122,6 @@ class LatencyEvidence:
         if now_seconds - self._aged_seconds < step:
             return
         factor = 0.5 ** ((now_seconds - self._aged_seconds) / (self.retention_seconds / 4))
-        for held in (self._short, self._long, self._tokens):
+        for held in (self._short, self._long, self._mix):
             held.age(factor)
         self._aged_seconds = now_seconds

@@ -17,7 +17,7 @@ _LOWEST, _HIGHEST = -500, 500
 
 
 class LogHistogram:
-    """Weights of positive values by logarithm; at most 1,001 buckets, in practice as many as the values span."""
+    """Weights of positive values by logarithm; as many buckets as the values span, at most 1,001."""
 
     __slots__ = ("counts", "first")
 

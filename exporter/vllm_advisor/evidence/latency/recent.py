@@ -62,7 +62,7 @@ class Recent:
         return both.quantile(quantile)
 
     def ttft_quantile_seconds(self, quantile: float) -> float | None:
-        """Return the bucket bound below which a part of the times to first token lies (infinity: above all)."""
+        """Return the bucket bound that a part of the times to first token lies under (infinity: none)."""
         counts = dict(self._before.ttft)
         for bound, count in self._current.ttft.items():
             counts[bound] = counts.get(bound, 0.0) + count

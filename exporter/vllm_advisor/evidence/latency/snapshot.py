@@ -28,6 +28,8 @@ class LatencyBins:
         output_tokens_per_second: of one engine.
         prefill_ratio: prompt tokens per decoded token.
         inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.
+        prefill_variance: of the prefill ratio between stretches.
+        prefill_covariance_seconds: of the prefill ratio with TPOT.
         histograms: how TPOT spreads, weighted by tokens.
     """
 
@@ -38,6 +40,8 @@ class LatencyBins:
     output_tokens_per_second: Floats
     prefill_ratio: Floats
     inverse_tokens: Floats
+    prefill_variance: Floats
+    prefill_covariance_seconds: Floats
     histograms: tuple[LogHistogram, ...]
 
 
@@ -49,6 +53,7 @@ class LatencySnapshot:
         stretches: of one request's length each.
         long_stretches: of four, which tell lasting swings from passing ones.
         request_tokens: decoded tokens of requests, at evenly spaced quantiles.
+        prompt_tokens: prompt tokens of requests, likewise; empty where unknown.
         running_peak: the most sequences one engine was seen running at once, None where the gauge is lacking.
         tpot_recent_p99_seconds: p99 over the last five to ten minutes, and so the next three.
         ttft_recent_p99_seconds: the bucket bound it lies under.
@@ -57,6 +62,7 @@ class LatencySnapshot:
     stretches: LatencyBins
     long_stretches: LatencyBins
     request_tokens: Floats
+    prompt_tokens: Floats
     running_peak: float | None
     tpot_recent_p99_seconds: float | None
     ttft_recent_p99_seconds: float | None
@@ -70,14 +76,19 @@ def bins_snapshot(bins: Iterable[Bin]) -> LatencyBins:
     sums = np.array([[getattr(one, name) for name in Bin.SUMS] for one in held]).reshape(
         len(held), len(Bin.SUMS)
     )
-    stretches, tokens, concurrency, decode_seconds, seconds, generation, prompt, inverse = sums.T
+    stretches, tokens, concurrency, decode_seconds, seconds, generation, inverse, prefill, square, product = (
+        sums.T
+    )
+    ratio, tpot = prefill / tokens, decode_seconds / tokens
     return LatencyBins(
         concurrency=concurrency / tokens,
         stretches=stretches,
         tokens=tokens,
-        tpot_seconds=decode_seconds / tokens,
+        tpot_seconds=tpot,
         output_tokens_per_second=generation / seconds,
-        prefill_ratio=prompt / tokens,
+        prefill_ratio=ratio,
         inverse_tokens=inverse / tokens,
+        prefill_variance=np.maximum(0.0, square / tokens - ratio**2),
+        prefill_covariance_seconds=product / tokens - ratio * tpot,
         histograms=tuple(LogHistogram(one.tpot.first, one.tpot.counts) for one in held),
     )

@@ -1,0 +1,86 @@
+"""What requests are like: how many tokens they decode, and how long their prompts are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.latency.lengths import BucketedLengths
+
+__all__ = ["RequestMix"]
+
+_UNKNOWN_TOKENS = 100.0
+_QUANTILES = 16
+_MOST_OFF = 1.3
+
+
+class RequestMix:
+    """Output and prompt lengths of a deployment's requests."""
+
+    __slots__ = ("_decoded", "_outputs", "_prompts", "_requests")
+
+    def __init__(self) -> None:
+        self._decoded = self._requests = 0.0
+        self._outputs, self._prompts = BucketedLengths(), BucketedLengths()
+
+    def observe(self, interval: Interval) -> None:
+        """Take in an interval's requests."""
+        self._decoded += interval.decode_tokens
+        self._requests += interval.first_tokens
+        if not interval.finished:
+            return
+        if interval.generation_lengths is not None:
+            self._outputs.observe(interval.generation_lengths)
+        if interval.prompt_lengths is not None:
+            self._prompts.observe(interval.prompt_lengths)
+
+    @property
+    def decoded_tokens(self) -> float:
+        """Decoded tokens (output less its first token) of the mean request."""
+        return max(1.0, self._decoded / self._requests) if self._requests else _UNKNOWN_TOKENS
+
+    def decoded_quantiles(self) -> npt.NDArray[np.float64]:
+        """Return decoded tokens at evenly spaced quantiles of the requests that decode at all.
+
+        Buckets are coarse, the mean is exact: the quantiles are scaled to it, within a bucket's width.
+        """
+        outputs = self._outputs.quantiles(_QUANTILES, above=1.0)
+        if not len(outputs):
+            return np.array([self.decoded_tokens])
+        decoded = np.maximum(outputs - 1.0, 1.0)
+        off = min(max(self.decoded_tokens / float(decoded.mean()), 1 / _MOST_OFF), _MOST_OFF)
+        return np.maximum(decoded * off, 1.0)
+
+    def prompt_quantiles(self) -> npt.NDArray[np.float64]:
+        """Return prompt tokens at evenly spaced quantiles; empty where unknown."""
+        return self._prompts.quantiles(_QUANTILES)
+
+    def merge(self, other: RequestMix) -> None:
+        """Add what another holds."""
+        self._decoded += other._decoded
+        self._requests += other._requests
+        self._outputs.merge(other._outputs)
+        self._prompts.merge(other._prompts)
+
+    def age(self, factor: float) -> None:
+        """Weaken all that is held."""
+        self._decoded *= factor
+        self._requests *= factor
+        self._outputs.age(factor)
+        self._prompts.age(factor)
+
+    def state(self) -> list[Any]:
+        """Return the content as plain JSON values."""
+        return [self._decoded, self._requests, self._outputs.state(), self._prompts.state()]
+
+    @classmethod
+    def from_state(cls, state: list[Any]) -> RequestMix:
+        """Rebuild what `state` gave."""
+        rebuilt = cls()
+        rebuilt._decoded, rebuilt._requests = float(state[0]), float(state[1])
+        rebuilt._outputs = BucketedLengths.from_state(state[2])
+        rebuilt._prompts = BucketedLengths.from_state(state[3])
+        return rebuilt
