@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.memory import DATA, gpu_arguments, gpu_rows, plan_json, saved
 
+_FIRST_STAGE = "the GiB line is the first pipeline stage's, and the last stage's pool is smaller"
 _EXPLAINED = {
-    "llmd-meta-llama-llama-3-1-8b---tp1pp2dp1--8192": "the GiB line is the first stage's, the pool the last's",
-    "llmd-meta-llama-llama-3-1-8b---tp1pp4dp1--8192": "the GiB line is the first stage's, the pool the last's",
+    "llmd-meta-llama-llama-3-1-8b---tp1pp2dp1--8192": _FIRST_STAGE,
+    "llmd-meta-llama-llama-3-1-8b---tp1pp4dp1--8192": _FIRST_STAGE,
     "f-smollm-cpu": "0.12 GiB is printed to two decimals, which is 4% of it",
 }
 """Rows whose two figures do not belong together, with the cause."""
@@ -92,7 +94,7 @@ def test_pools_from_gpu_memory_and_flags_alone(tmp_path: Path) -> None:
 
 
 def test_nine_of_ten_pools_lie_in_the_predicted_range(tmp_path: Path) -> None:
-    """The range that is given with a predicted pool holds what the engine found, 0.02 GiB of rounding apart."""
+    """The range given with a predicted pool holds what the engine found, 0.02 GiB of rounding apart."""
     rows = [
         row for row in _ROWS if row["reported"].get("total_gpu_gib") and row["reported"]["available_kv_gib"]
     ]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.memory import ground_truth, model_of, plan_json, saved
 
+from support.memory import ground_truth, model_of, plan_json, saved
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.kv_layout import kv_layout
 

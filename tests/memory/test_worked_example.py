@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.memory import LLAMA_70B, plan_json, plan_text, saved
 
 

@@ -27,12 +27,15 @@ def layer_caches(text: Fields, model_type: str, layers: int) -> tuple[LayerCache
     """
     kinds = layer_kinds(text, model_type, layers)
     own = layers - _borrowing_layers(text, layers)
-    return tuple(
+    caches = tuple(
         cache
         for layer, kind in enumerate(kinds)
         for cache in _caches_of_layer(text, model_type, layer, kind)
         if layer < own
     )
+    if not caches:
+        raise text.problem("num_hidden_layers", "counts no layer that keeps anything of a sequence")
+    return caches
 
 
 def _borrowing_layers(text: Fields, layers: int) -> int:
@@ -107,7 +110,10 @@ def _key_width(text: Fields) -> int:
     """Read the head width, and derive it only where no config field or class default gives it."""
     if width := text.optional_count("head_dim", "attention_head_dim", "kv_channels"):
         return width
-    return text.count("hidden_size", "n_embd", "d_model", "dim") // text.count(*_HEADS)
+    hidden, heads = text.count("hidden_size", "n_embd", "d_model", "dim"), text.count(*_HEADS)
+    if hidden < heads:
+        raise text.problem("head_dim", f"is missing, and {heads:,} heads do not fit a width of {hidden:,}")
+    return hidden // heads
 
 
 def _kv_heads(text: Fields, layer: int) -> int:
@@ -115,8 +121,9 @@ def _kv_heads(text: Fields, layer: int) -> int:
     if isinstance(block.get("n_heads_in_group"), int):
         return text.count(*_HEADS) // block.count("n_heads_in_group")
     value = text.get(*_KV_HEADS)
-    if isinstance(value, list) and layer < len(value):
-        return int(value[layer]) or 1
+    if isinstance(value, list):
+        heads = text.counts(*_KV_HEADS)
+        return heads[layer] if layer < len(heads) and heads[layer] > 0 else 1
     if text.get("multi_query") and not text.get("new_decoder_architecture") and value is None:
         return 1
     section = text.section("attn_config")

@@ -182,6 +182,8 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "jamba": {
         "attn_layer_period": 8,
         "attn_layer_offset": 4,
+        "expert_layer_period": 2,
+        "num_experts": 16,
         "mamba_d_state": 16,
         "mamba_d_conv": 4,
         "mamba_expand": 2,

@@ -56,6 +56,13 @@ class Fields:
             raise self.problem(names[0], f"expected a whole number over zero, not {value!r}")
         return int(value) or None
 
+    def text(self, name: str) -> str | None:
+        """Return a word, None where the field is missing."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self.problem(name, f"expected a word, not {value!r}")
+        return value
+
     def texts(self, *names: str) -> tuple[str, ...]:
         """Return a list of words, empty where the field is missing."""
         value = self.get(*names)

@@ -86,16 +86,17 @@ def _state(text: Fields, hidden: int) -> int:
         value = text.count("linear_num_value_heads") * text.count("linear_value_head_dim")
         key = text.count("linear_num_key_heads") * text.count("linear_key_head_dim")
         return hidden * (3 * value + 2 * key)
-    inner = (
-        text.optional_count("mamba_d_ssm") or (text.optional_count("mamba_expand", "expand") or 2) * hidden
-    )
-    return 3 * hidden * inner
+    stated = text.optional_count("intermediate_size") if text.get("state_size") else None
+    expanded = (text.optional_count("mamba_expand", "expand") or 2) * hidden
+    return 3 * hidden * (text.optional_count("mamba_d_ssm") or stated or expanded)
 
 
 def _feed_forward(
     text: Fields, model_type: str, layers: int, hidden: int, kinds: tuple[LayerKind, ...]
 ) -> tuple[int, int, tuple[str, ...]]:
     """Return dense and shared parameters, routed experts' parameters, and which fields were missing."""
+    if set(kinds) == {LayerKind.STATE} and text.get("state_size"):
+        return 0, 0, ()
     matrices = 2 if model_type in _UNGATED else 3
     width = _width(text, hidden)
     routed = text.optional_count("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
@@ -114,12 +115,11 @@ def _feed_forward(
 
 
 def _width(text: Fields, hidden: int) -> int | None:
-    value = text.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "decoder_ffn_dim")
-    if isinstance(value, list):
-        return sum(value) // len(value) if value else None
-    if isinstance(value, int):
-        return value
-    return 4 * hidden if text.get("n_embd") else None
+    names = "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "decoder_ffn_dim"
+    if isinstance(text.get(*names), list):
+        widths = text.counts(*names)
+        return sum(widths) // len(widths) if widths else None
+    return text.optional_count(*names) or (4 * hidden if text.get("n_embd") else None)
 
 
 def _sparse_layers(text: Fields, layers: int) -> int:

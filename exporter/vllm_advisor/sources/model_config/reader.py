@@ -17,6 +17,7 @@ from vllm_advisor.sources.model_config.parameters import count_weights
 __all__ = ["model_config_from_document", "read_model_config"]
 
 _LIMIT_BYTES = 16_000_000
+_MOST_LAYERS = 10_000
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder_config")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
 
@@ -60,10 +61,12 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
     architecture = next(iter(outer.texts("architectures")), "")
     section = _text_section(outer)
     interval = section.get("full_attention_interval") is not None
-    model_type = model_type_of(section.get("model_type"), architecture, interval=interval)
+    model_type = model_type_of(section.text("model_type"), architecture, interval=interval)
     notes = _check_known(outer, architecture, model_type)
     text = Fields(section.given, class_defaults(model_type), path, section.prefix)
     layers = text.count(*_LAYERS)
+    if layers > _MOST_LAYERS:
+        raise text.problem(_LAYERS[0], f"expected at most {_MOST_LAYERS:,} layers, not {layers:,}")
     hidden = text.optional_count("hidden_size", "n_embd", "d_model", "dim") or 0
     caches = layer_caches(text, model_type, layers)
     heads = text.optional_count("num_attention_heads", "n_head", "n_heads", "num_heads") or 1
