@@ -7,12 +7,12 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import structlog
-from aiohttp import web
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from vllm_advisor.ceilings.recommendation import Recommendation
@@ -23,13 +23,12 @@ from vllm_advisor.errors import AdvisorError, InputError
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.sources.scrape import new_session
 from vllm_advisor.store import Store
-from vllm_advisor.web.served import Served
+from vllm_advisor.web.listener import Listener
+from vllm_advisor.web.served import Served, ServedDeployment, WebOptions
 from vllm_advisor.web.server import build_app
 from vllm_advisor.web.telemetry import Telemetry
 
-__all__ = ["DEFAULT_LISTEN_ADDRESS", "Daemon", "DaemonOptions", "run_daemon"]
-
-DEFAULT_LISTEN_ADDRESS = ":10838"
+__all__ = ["Daemon", "DaemonOptions", "run_daemon"]
 
 _SAVE_SECONDS = 30.0
 
@@ -41,14 +40,12 @@ class DaemonOptions:
     """What the command line says beside the configuration.
 
     Args:
-        listen_address: ``host:port``; no host means all of them, port 0 any free one.
+        web: how to serve.
         config_path: where a reload reads the configuration, None when it came from flags.
-        lifecycle: whether ``POST /-/reload`` is allowed.
     """
 
-    listen_address: str = DEFAULT_LISTEN_ADDRESS
+    web: WebOptions
     config_path: Path | None = None
-    lifecycle: bool = False
 
 
 async def run_daemon(
@@ -89,7 +86,7 @@ class Daemon:
     def __init__(self, config: AdvisorConfig, options: DaemonOptions) -> None:
         self._config = config
         self._options = options
-        self._host, self._port = _host_and_port(options.listen_address)
+        self._listener = Listener(options.web)
         self._clock = SteadyClock()
         self._telemetry = Telemetry()
         self._store = Store(config.storage.path)
@@ -100,7 +97,6 @@ class Daemon:
         )
         self._session: aiohttp.ClientSession | None = None
         self._scraper: Scraper | None = None
-        self._runner: web.AppRunner | None = None
         self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def start(self) -> str:
@@ -109,7 +105,7 @@ class Daemon:
             log.warning("the saved state was damaged, starting without it", kept=str(self._store.set_aside))
         self._session = new_session(len(self._targets()))
         self._scraper = Scraper(self._session, self._config.global_, self._telemetry, self._clock)
-        url = await self._listen()
+        url = await self._listener.start(build_app(self._served()))
         self._took_effect()
         self._scheduler.start()
         log.info("listening", url=url, deployments=len(self._deployments), targets=len(self._targets()))
@@ -124,8 +120,7 @@ class Daemon:
             target.stop()
         for deployment in self._deployments.values():
             await deployment.logs.stop()
-        if self._runner:
-            await self._runner.cleanup()
+        await self._listener.stop()
         if self._session:
             await self._session.close()
         await self._save()
@@ -189,6 +184,10 @@ class Daemon:
                 self._begin, "interval", (name, job), seconds=seconds, id=name, replace_existing=True
             )
         self._scheduler.add_job(self._look, id="first look", replace_existing=True)
+        first_pages = datetime.now(UTC) + timedelta(seconds=intervals.scrape_interval_seconds)
+        self._scheduler.add_job(
+            self._evaluate, "date", run_date=first_pages, id="first evaluation", replace_existing=True
+        )
 
     async def _begin(self, name: str, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin a job as the daemon's own task: the scheduler would cut one off in the middle at its end."""
@@ -230,24 +229,26 @@ class Daemon:
     def _state(self) -> dict[str, Any]:
         return {"deployments": {name: one.state() for name, one in self._deployments.items()}}
 
-    async def _listen(self) -> str:
-        served = Served(
+    def _served(self) -> Served:
+        return Served(
             telemetry=self._telemetry,
+            options=self._options.web,
+            config=lambda: self._config,
+            deployments=self._served_deployments,
             recommendations=self._recommendations,
             changed_seconds=self._changed_seconds,
             ready=lambda: len(self._recommendations()) == len(self._deployments),
             reload=self.reload,
             targets=self._target_states,
-            lifecycle=self._options.lifecycle,
+            reevaluate=lambda name: self._deployments[name].evaluate(self._clock.now_seconds()),
         )
-        self._runner = web.AppRunner(build_app(served), access_log=None, shutdown_timeout=0.3)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._host, self._port).start()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"cannot listen: {reason}", key="--web.listen-address") from error
-        return f"http://{self._host or 'localhost'}:{self._runner.addresses[0][1]}"
+
+    def _served_deployments(self) -> dict[str, ServedDeployment]:
+        return {
+            name: ServedDeployment(one.pipeline, one.recommendation, one.history.points)
+            for name, one in self._deployments.items()
+            if one.recommendation
+        }
 
     def _recommendations(self) -> dict[str, Recommendation]:
         known = {name: one.recommendation for name, one in self._deployments.items()}
@@ -274,10 +275,3 @@ def _open_all(
             earlier if earlier and unchanged else open_deployment(one, known.get(one.name))
         )
     return deployments
-
-
-def _host_and_port(address: str) -> tuple[str | None, int]:
-    host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise InputError(f"expected host:port, not {address!r}", key="--web.listen-address")
-    return host.strip("[]") or None, int(port)

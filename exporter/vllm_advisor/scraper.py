@@ -17,7 +17,7 @@ from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.engine_doors import fetch_facts
 from vllm_advisor.sources.page import Page, PageReader, Problem
 from vllm_advisor.sources.scrape import Fetched, Outcome, fetch_page
-from vllm_advisor.sources.target import base_url, metrics_url
+from vllm_advisor.sources.target import base_url, metrics_url, without_password
 from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["Scraper", "Target"]
@@ -38,6 +38,7 @@ class Target:
         outcome: of the last scrape, None before the first.
         detail: what was seen then.
         url: the page's address.
+        shown: the same without a password.
     """
 
     name: str
@@ -49,10 +50,12 @@ class Target:
     facts_due_seconds: float = 0.0
     scraping: asyncio.Task[None] | None = None
     url: str = field(init=False)
+    shown: str = field(init=False)
     is_stopped: bool = False
 
     def __post_init__(self) -> None:
         self.url = metrics_url(self.name)
+        self.shown = without_password(self.url)
 
     def stop(self) -> None:
         """Give it up, a scrape that still runs too."""
@@ -64,7 +67,7 @@ class Target:
         """Return how its last scrape went, as plain JSON values."""
         return {
             "deployment": self.pipeline.config.name,
-            "url": self.url,
+            "url": self.shown,
             "outcome": self.outcome,
             "detail": self.detail,
             "last_scrape": self.last_scrape_seconds,
@@ -142,11 +145,15 @@ def _note(target: Target, outcome: Outcome, detail: str) -> None:
     before, target.outcome, target.detail = target.outcome, outcome, detail
     steady = {Outcome.OK, Outcome.RESTARTED}
     if outcome is Outcome.RESTARTED:
-        log.info("engine restarted", target=target.name, deployment=target.pipeline.config.name)
+        log.info("engine restarted", target=target.shown, deployment=target.pipeline.config.name)
     if before is outcome or {before, outcome} <= steady:
         return
     event = "target is well" if outcome in steady else "target is not well"
     level = "info" if outcome in steady else "warning"
     getattr(log, level)(
-        event, target=target.name, deployment=target.pipeline.config.name, outcome=str(outcome), detail=detail
+        event,
+        target=target.shown,
+        deployment=target.pipeline.config.name,
+        outcome=str(outcome),
+        detail=detail,
     )

@@ -139,6 +139,17 @@ def test_changed_layout_is_read_afresh() -> None:
     assert reader.read(page.split(b"\n", 1)[1], "t").engines[0].running is None
 
 
+@pytest.mark.parametrize("before", [b"", b"# a comment", b"vllm:num_requests_running"])
+def test_series_in_the_place_of_another_line_is_seen(before: bytes) -> None:
+    """A line that becomes a series, the others staying, is no longer what it was."""
+    rest = b'\nvllm:prompt_tokens_total{engine="0"} 9\n'
+    reader = PageReader()
+    reader.read(before + rest, "t")
+
+    (engine,) = reader.read(b'vllm:num_requests_running{engine="0"} 3' + rest, "t").engines
+    assert engine.running == 3
+
+
 def test_number_before_a_timestamp_or_exemplar_is_read() -> None:
     """A timestamp or an OpenMetrics exemplar after the number is no part of it."""
     page = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_advisor.sources.target import base_url, metrics_url
+from vllm_advisor.sources.target import base_url, metrics_url, without_password
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,8 @@ def test_page_and_doors_of_a_target(target: str, page: str, base: str) -> None:
     """A bare host and port gets the scheme and the path; a whole URL stays as it is."""
     assert metrics_url(target) == page
     assert base_url(target) == base
+
+
+def test_password_is_not_shown() -> None:
+    """What may be logged or served names no user and no password."""
+    assert without_password("https://u:p@w@a:1/metrics?x=1") == "https://a:1/metrics?x=1"

@@ -17,7 +17,7 @@ from vllm_advisor.sources.families import FAMILIES, PREFIXES, Family, Kind
 __all__ = ["Layout", "Page", "Problem", "layout_of"]
 
 _SAMPLE = re.compile(
-    rb"[ \t]*([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]*(?=[^ \t])"
+    rb"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+\})?+[ \t]*+(?=[^ \t])"
 )
 _LABEL = re.compile(rb"[ \t,]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*\"((?:[^\"\\]|\\.)*)\"")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
@@ -76,19 +76,25 @@ class Layout:
 
     Args:
         prefixes: for each line what comes before its number; the whole line where there is none.
+        whole: the lines that have no number.
         wanted: line and offset of each wanted number.
         engines: how each engine's sample is put together from them.
         problems: what is wrong with any page of this layout.
     """
 
     prefixes: tuple[bytes, ...]
+    whole: tuple[int, ...]
     wanted: tuple[tuple[int, int], ...]
     engines: tuple[_EnginePlan, ...]
     problems: frozenset[Problem] = field(default=frozenset())
 
     def fits(self, lines: list[bytes]) -> bool:
         """Tell whether a page has this layout, line for line."""
-        return len(lines) == len(self.prefixes) and all(map(bytes.startswith, lines, self.prefixes))
+        return (
+            len(lines) == len(self.prefixes)
+            and all(map(bytes.startswith, lines, self.prefixes))
+            and all(len(lines[index]) == len(self.prefixes[index]) for index in self.whole)
+        )
 
     def page(self, lines: list[bytes]) -> Page:
         """Read a page that has this layout."""
@@ -105,6 +111,7 @@ class Layout:
 def layout_of(lines: list[bytes]) -> Layout:
     """Work out the layout of a page, given as its lines."""
     prefixes: list[bytes] = []
+    whole: list[int] = []
     wanted: list[tuple[int, int]] = []
     series: list[_Series] = []
     problems: set[Problem] = set()
@@ -112,6 +119,7 @@ def layout_of(lines: list[bytes]) -> Layout:
         match = None if line.startswith(b"#") else _SAMPLE.match(line)
         if match is None:
             prefixes.append(line)
+            whole.append(index)
             continue
         prefixes.append(match[0])
         known = _WANTED.get(match[1])
@@ -125,10 +133,14 @@ def layout_of(lines: list[bytes]) -> Layout:
         wanted.append((index, match.end()))
     if not series:
         empty = Problem.NO_VLLM_FAMILIES if _has_samples(lines) else Problem.NOT_METRICS
-        return Layout(tuple(prefixes), (), (), frozenset({empty}))
+        return Layout(tuple(prefixes), tuple(whole), (), (), frozenset({empty}))
     kept, more_problems = _without_repeats(series)
     return Layout(
-        tuple(prefixes), tuple(wanted), tuple(_engine_plans(kept)), frozenset(problems | more_problems)
+        tuple(prefixes),
+        tuple(whole),
+        tuple(wanted),
+        tuple(_engine_plans(kept)),
+        frozenset(problems | more_problems),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["base_url", "metrics_url"]
+__all__ = ["base_url", "metrics_url", "without_password"]
 
 
 def metrics_url(target: str) -> str:
@@ -19,3 +19,9 @@ def base_url(target: str) -> str:
     parts = urlsplit(metrics_url(target))
     path = parts.path.rstrip("/").removesuffix("/metrics")
     return urlunsplit(parts._replace(path=path, query="")).rstrip("/")
+
+
+def without_password(url: str) -> str:
+    """Return an address that may be shown."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
