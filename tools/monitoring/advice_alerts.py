@@ -11,8 +11,7 @@ __all__ = ["ADVICE_ALERTS", "alert_name"]
 
 
 def alert_name(code: Code) -> str:
-    """Return the alert's name of an advice code: ``cap_binds_pool_idle`` is "
-    "``VllmAdvisorCapBindsPoolIdle``."""
+    """Return the name of an advice code's alert, such as ``VllmAdvisorCapBindsPoolIdle``."""
     return "VllmAdvisor" + code.title().replace("_", "")
 
 

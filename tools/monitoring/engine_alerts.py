@@ -24,7 +24,8 @@ avg_over_time(engine:vllm_kv_cache_usage_ratio:max[5m]) >= {FULL_POOL_RATIO:g}
 and min_over_time(engine:vllm_num_requests_waiting:max[5m]) > 0"""
 
 _PREEMPTING = f"""\
-engine:vllm_num_preemptions:rate5m / (engine:vllm_request_success:rate5m > 0) > {PREEMPTED_REQUESTS_RATIO:g}"""
+engine:vllm_num_preemptions:rate5m / (engine:vllm_request_success:rate5m > 0)
+> {PREEMPTED_REQUESTS_RATIO:g}"""
 
 ENGINE_ALERTS = (
     Alert(

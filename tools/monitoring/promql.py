@@ -10,7 +10,7 @@ _NAMES = {family.key: family.names for family in FAMILIES}
 
 
 def vllm(key: str, selector: str = "") -> str:
-    """Return an engine's series joined by ``or``, newest name first: one is taken where two stand side by side.
+    """Return an engine's series under every name it has had; the newest wins where two stand side by side.
 
     Args:
         key: as in `vllm_advisor.sources.families.FAMILIES`.
@@ -46,7 +46,7 @@ def number_of(query: str, how: str) -> str:
     name, _, rest = query.partition("DEPLOYMENT")
     matched = f"{name}deployment=%q{rest}"
     return (
-        f"{{{{ with printf `{matched}` .Labels.deployment | query }}}}"
+        f"{{{{ with printf `{matched}` $labels.deployment | query }}}}"
         f"{{{{ . | first | value | {how} }}}}{{{{ else }}}}unknown{{{{ end }}}}"
     )
 

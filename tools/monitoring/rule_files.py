@@ -25,18 +25,12 @@ ALERTS = (*ADVICE_ALERTS, *DAEMON_ALERTS, *ENGINE_ALERTS)
 
 def rule_files(runbook_base: str) -> dict[str, str]:
     """Return the text of every generated file about rules, by path from the repository's root."""
-    advisor = [
-        _group("vllm-advisor-recording", DEPLOYMENT_RECORDINGS),
-        _group("vllm-advisor", (*ADVICE_ALERTS, *DAEMON_ALERTS), runbook_base),
-    ]
-    engines = [
-        _group("vllm-only-recording", ENGINE_RECORDINGS),
-        _group("vllm-only", ENGINE_ALERTS, runbook_base),
-    ]
+    advisor = _group("vllm-advisor", (*DEPLOYMENT_RECORDINGS, *ADVICE_ALERTS, *DAEMON_ALERTS), runbook_base)
+    engines = _group("vllm-only", (*ENGINE_RECORDINGS, *ENGINE_ALERTS), runbook_base)
     return {
-        "rules/vllm-advisor.yml": GENERATED + dump({"groups": advisor}),
-        "rules/vllm-only.yml": GENERATED + dump({"groups": engines}),
-        "deploy/kubernetes/prometheusrule.yaml": GENERATED + dump(_prometheus_rule(advisor + engines)),
+        "rules/vllm-advisor.yml": GENERATED + dump({"groups": [advisor]}),
+        "rules/vllm-only.yml": GENERATED + dump({"groups": [engines]}),
+        "deploy/kubernetes/prometheusrule.yaml": GENERATED + dump(_prometheus_rule([advisor, engines])),
     }
 
 
@@ -45,13 +39,12 @@ def dump(document: dict[str, Any]) -> str:
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
 
 
-def _group(name: str, rules: Iterable[Recording | Alert], runbook_base: str = "") -> dict[str, Any]:
-    return {
-        "name": name,
-        "rules": [
-            rule.document() if isinstance(rule, Recording) else rule.document(runbook_base) for rule in rules
-        ],
-    }
+def _group(name: str, rules: Iterable[Recording | Alert], runbook_base: str) -> dict[str, Any]:
+    """Return one group: its rules run in their order, so that alerts see what was recorded just before."""
+    documents = [
+        rule.document() if isinstance(rule, Recording) else rule.document(runbook_base) for rule in rules
+    ]
+    return {"name": name, "rules": documents}
 
 
 def _prometheus_rule(groups: list[dict[str, Any]]) -> dict[str, Any]:
