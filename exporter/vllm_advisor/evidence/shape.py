@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +78,16 @@ class Shape:
         """
         return _factor(self.prompts, other.prompts), _factor(self.outputs, other.outputs)
 
+    def mix_distance(self, other: Shape) -> float:
+        """Return by what factor the typical prompt over the typical answer differs; 1 where it does not."""
+        own, others = self._prompts_over_outputs, other._prompts_over_outputs
+        return 1.0 if own is None or others is None else max(own / others, others / own)
+
+    @property
+    def _prompts_over_outputs(self) -> float | None:
+        prompt_tokens, output_tokens = self.prompt_tokens, self.output_tokens
+        return prompt_tokens / output_tokens if prompt_tokens and output_tokens else None
+
 
 def cell_of(tokens: int) -> int:
     """Return the cell of a length."""
@@ -84,18 +96,25 @@ def cell_of(tokens: int) -> int:
 
 def spread_over_cells(lengths: LengthCounts) -> Counts:
     """Spread a histogram's new observations over the cells, evenly on a logarithmic scale in each bucket."""
-    edges, cumulative = [0.0], [0.0]
+    spread = np.array(lengths.counts) @ _shares(lengths.bounds)
+    return np.asarray(spread, np.float32)
+
+
+@lru_cache(maxsize=64)
+def _shares(bounds: tuple[float, ...]) -> NDArray[np.float64]:
+    """Return a row for each bucket: which share of it goes to each cell."""
+    edges = [0.0]
     lower = 1.0
-    for bound, count in zip(lengths.bounds, lengths.counts, strict=True):
-        upper = bound if math.isfinite(bound) else _BEYOND_LAST_BOUND * lower
-        if upper > 1.0:
-            edges.append(math.log2(upper) * _CELLS_PER_DOUBLING)
-            cumulative.append(cumulative[-1] + count)
-            lower = upper
-        else:
-            cumulative[0] += count
-    at = np.interp(np.arange(1, CELLS + 1), edges, cumulative)
-    return np.diff(at, prepend=0.0).astype(np.float32)
+    for bound in bounds:
+        upper = max(1.0, bound) if math.isfinite(bound) else _BEYOND_LAST_BOUND * lower
+        edges.append(math.log2(upper) * _CELLS_PER_DOUBLING)
+        lower = upper
+    cells = np.arange(CELLS + 1)
+    reached = [
+        np.interp(cells, (low, high), (0, 1)) if high > low else (cells > low).astype(float)
+        for low, high in pairwise(edges)
+    ]
+    return np.diff(np.array(reached))
 
 
 def _typical_tokens(counts: Counts) -> float | None:
