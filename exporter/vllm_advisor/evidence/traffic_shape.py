@@ -167,8 +167,10 @@ class TrafficShape:
         self._reference = None
 
     def _slots(self, time_seconds: float) -> tuple[_Slot, _Slot]:
-        fine = self._fine.setdefault(int(time_seconds // _FINE_SECONDS), _Slot.empty())
-        return fine, self._hours.setdefault(int(time_seconds // _HOUR_SECONDS), _Slot.empty())
+        return (
+            _slot(self._fine, int(time_seconds // _FINE_SECONDS)),
+            _slot(self._hours, int(time_seconds // _HOUR_SECONDS)),
+        )
 
     def _compared(self, now_seconds: float) -> _Reference:
         """Sum the hours up; done anew every ten minutes, since that is the costly part."""
@@ -190,6 +192,13 @@ class TrafficShape:
             quiet=those(lambda _, slot: slot.waiting_ratio <= _QUIET_RATIO).shape,
             saturated_ratio=saturated.busy_seconds / busy_seconds if busy_seconds else 0.0,
         )
+
+
+def _slot(slots: dict[int, _Slot], number: int) -> _Slot:
+    found = slots.get(number)
+    if found is None:
+        found = slots[number] = _Slot.empty()
+    return found
 
 
 def _sum(slots: list[_Slot]) -> _Slot:

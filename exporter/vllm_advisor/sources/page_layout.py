@@ -93,7 +93,7 @@ class Layout:
         return (
             len(lines) == len(self.prefixes)
             and all(map(bytes.startswith, lines, self.prefixes))
-            and all(len(lines[index]) == len(self.prefixes[index]) for index in self.whole)
+            and list(map(lines.__getitem__, self.whole)) == list(map(self.prefixes.__getitem__, self.whole))
         )
 
     def page(self, lines: list[bytes]) -> Page:
