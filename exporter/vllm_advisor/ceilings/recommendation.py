@@ -5,17 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vllm_advisor.ceilings.advice import Advice, advise
+from vllm_advisor.ceilings.advice import Advice, RuleFailure, advise
 from vllm_advisor.ceilings.advice.case import Case, Flag
+from vllm_advisor.ceilings.batch import batch_cap, batch_context_limit
+from vllm_advisor.ceilings.bound_time import BoundTime, bound_time
 from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
 from vllm_advisor.ceilings.grade import Grade, weakest
+from vllm_advisor.ceilings.headroom import Headroom, memory_headroom
 from vllm_advisor.ceilings.latency import LatencyCeiling, latency_ceiling, sweep_ceiling
 from vllm_advisor.ceilings.memory import MemoryCeiling, memory_ceiling
 from vllm_advisor.ceilings.pool import PoolPrediction
+from vllm_advisor.ceilings.published import (
+    Candidate,
+    Published,
+    PublishedFlag,
+    context_candidate,
+    settle,
+)
 from vllm_advisor.config import DeploymentConfig, SloConfig
 from vllm_advisor.evidence.deployment import DeploymentSnapshot
 from vllm_advisor.evidence.latency import LatencySnapshot
-from vllm_advisor.sources.engine_facts import CapSource
+from vllm_advisor.evidence.lengths_distribution import LengthDistribution
+from vllm_advisor.sources.engine_facts import CapSource, EngineFacts
 from vllm_advisor.sources.sweep_file import Sweep
 
 __all__ = ["Binding", "Recommendation", "recommend"]
@@ -27,6 +38,7 @@ class Binding(StrEnum):
     MEMORY = "memory"
     LATENCY = "latency"
     NONE = "none"
+    """No recommendation, or batch work whose throughput peaks below the memory ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,11 @@ class Recommendation:
         max_model_len: in tokens.
         max_num_seqs: in sequences on one engine.
         binding: which ceiling max_num_seqs comes from.
+        prediction: the KV pool by arithmetic, where a model config was given.
+        bound_time: where busy time went.
+        headroom: what memory holds beside the recommended flags, None where nothing.
+        published: what the next evaluation starts from.
+        failed_rules: rules of advice that raised instead of answering.
     """
 
     deployment: DeploymentConfig
@@ -48,7 +65,12 @@ class Recommendation:
     context: ContextLimit
     memory: MemoryCeiling
     latency: LatencyCeiling
+    prediction: PoolPrediction | None
+    bound_time: BoundTime
+    headroom: Headroom | None
+    published: Published
     advice: tuple[Advice, ...]
+    failed_rules: tuple[RuleFailure, ...]
 
 
 def recommend(
@@ -57,6 +79,7 @@ def recommend(
     *,
     prediction: PoolPrediction | None = None,
     sweep: Sweep | None = None,
+    previous: Published | None = None,
 ) -> Recommendation:
     """Work out both flags of a deployment.
 
@@ -65,33 +88,128 @@ def recommend(
         snapshot: its evidence.
         prediction: its KV pool by arithmetic, where a model config was given.
         sweep: a measured sweep, used where traffic does not settle the latency ceiling.
+        previous: what the last evaluation published, which moves only for more than noise (`published`).
     """
-    facts = snapshot.facts
+    facts, now_seconds = snapshot.facts, snapshot.now_seconds
+    basis = _basis(deployment, snapshot)
+    if previous is not None and not previous.holds_for(basis):
+        previous = None
+    model_max_len = prediction.model_max_len if prediction else None
+    limit = _context(deployment, snapshot, model_max_len)
+    length = context_candidate(limit, snapshot.context.total, deployment.context, model_max_len)
+    held_length = settle(
+        previous.max_model_len if previous else None, length, now_seconds, deployment.stability
+    )
+    max_model_len = _flag(held_length, length, facts.max_model_len, now_seconds)
+    limit = _at_published(limit, max_model_len, snapshot.context.total)
+    memory = _memory(facts, prediction, max_model_len, snapshot)
+    latency = _latency(snapshot.latency, deployment.slo, sweep)
+    cap, binding = _cap(deployment, memory, latency)
+    held_cap = settle(previous.max_num_seqs if previous else None, cap, now_seconds, deployment.stability)
+    if previous is not None and held_cap is not None and cap.value is None:
+        binding = Binding(previous.binding)
+    configured, source = _configured_cap(snapshot)
+    max_num_seqs = replace(_flag(held_cap, cap, configured, now_seconds), source=source)
+    slo = None if deployment.workload == "batch" else deployment.slo.tpot_seconds
+    case = Case(
+        deployment=deployment,
+        snapshot=snapshot,
+        context=limit,
+        memory=memory,
+        latency=latency,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        bound_time=bound_time(snapshot.occupancy, cap=configured, slo_tpot_seconds=slo),
+        headroom=memory_headroom(
+            memory,
+            sequences=max_num_seqs.recommended,
+            max_model_len=max_model_len.recommended or facts.max_model_len,
+        ),
+    )
+    advice, failed = advise(case, deployment.advice)
+    return Recommendation(
+        deployment=deployment,
+        snapshot=snapshot,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        binding=binding,
+        context=limit,
+        memory=memory,
+        latency=latency,
+        prediction=prediction,
+        bound_time=case.bound_time,
+        headroom=case.headroom,
+        published=Published(held_length, held_cap, str(binding), basis),
+        advice=advice,
+        failed_rules=failed,
+    )
+
+
+def _basis(deployment: DeploymentConfig, snapshot: DeploymentSnapshot) -> dict[str, str]:
+    """Return what makes it another recommendation; what is not known does not."""
+    facts, context = snapshot.facts, deployment.context
+    said = {
+        "workload": deployment.workload,
+        "slo": f"{deployment.slo.statistic} {deployment.slo.tpot_seconds:g} s",
+        "context": f"{context.quantile:g} x {1 + context.margin_ratio:g} to {context.round_up_to_tokens}",
+        "model_name": snapshot.model_name,
+        "vllm_version": facts.vllm_version,
+        "cache_dtype": facts.cache_dtype,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _context(
+    deployment: DeploymentConfig, snapshot: DeploymentSnapshot, model_max_len: int | None
+) -> ContextLimit:
     limit = context_limit(
         snapshot.context,
         deployment.context,
-        configured_max_model_len=facts.max_model_len,
-        model_max_len=prediction.model_max_len if prediction else None,
+        configured_max_model_len=snapshot.facts.max_model_len,
+        model_max_len=model_max_len,
     )
-    max_model_len = Flag(limit.max_model_len, facts.max_model_len, limit.grade)
+    if deployment.workload == "batch":
+        return batch_context_limit(limit, snapshot.context, deployment.context, model_max_len)
+    return limit
+
+
+def _at_published(limit: ContextLimit, flag: Flag, lengths: LengthDistribution) -> ContextLimit:
+    """Say of the published limit, not of the candidate, how many requests are longer."""
+    published = flag.recommended
+    return (
+        limit if published is None else replace(limit, over_recommended_ratio=lengths.over_ratio(published))
+    )
+
+
+def _flag(
+    held: PublishedFlag | None, candidate: Candidate, configured: int | None, now_seconds: float
+) -> Flag:
+    if held is None:
+        return Flag(None, configured, Grade.NONE)
+    return Flag(
+        recommended=held.value,
+        configured=configured,
+        grade=held.grade_at(now_seconds),
+        candidate=candidate.value,
+        since_seconds=held.since_seconds,
+    )
+
+
+def _memory(
+    facts: EngineFacts,
+    prediction: PoolPrediction | None,
+    max_model_len: Flag,
+    snapshot: DeploymentSnapshot,
+) -> MemoryCeiling:
     memory = memory_ceiling(
         facts=facts,
         prediction=prediction,
-        max_model_len=limit.max_model_len or facts.max_model_len,
+        max_model_len=max_model_len.recommended or facts.max_model_len,
         lengths=snapshot.context.total,
     )
-    if max_model_len.recommended is not None:
-        memory = replace(memory, grade=weakest(memory.grade, limit.grade))
-    latency = _latency(snapshot.latency, deployment.slo, sweep)
-    cap, source = facts.max_num_seqs, facts.max_num_seqs_source
-    if cap is None and snapshot.occupancy.plateau is not None:
-        cap, source = snapshot.occupancy.plateau, CapSource.INFERRED
-    sequences, grade, binding = _sequences(deployment, memory, latency)
-    max_num_seqs = Flag(sequences, cap, grade, source)
-    case = Case(deployment, snapshot, limit, memory, latency, max_model_len, max_num_seqs)
-    return Recommendation(
-        deployment, snapshot, max_model_len, max_num_seqs, binding, limit, memory, latency, advise(case)
-    )
+    if max_model_len.recommended is None:
+        return memory
+    return replace(memory, grade=weakest(memory.grade, max_model_len.grade))
 
 
 def _latency(snapshot: LatencySnapshot, slo: SloConfig, sweep: Sweep | None) -> LatencyCeiling:
@@ -106,17 +224,36 @@ def _latency(snapshot: LatencySnapshot, slo: SloConfig, sweep: Sweep | None) -> 
     return ceiling
 
 
-def _sequences(
+def _configured_cap(snapshot: DeploymentSnapshot) -> tuple[int | None, CapSource | None]:
+    """Return today's cap: as read or given, else where running stood still while requests waited."""
+    facts, plateau = snapshot.facts, snapshot.occupancy.plateau
+    if facts.max_num_seqs is None and plateau is not None:
+        return plateau, CapSource.INFERRED
+    return facts.max_num_seqs, facts.max_num_seqs_source
+
+
+def _cap(
     deployment: DeploymentConfig, memory: MemoryCeiling, latency: LatencyCeiling
-) -> tuple[int | None, Grade, Binding]:
-    """Return max-num-seqs, its grade, and the ceiling it comes from."""
+) -> tuple[Candidate, Binding]:
+    """Return max-num-seqs as the evidence has it, and the ceiling it comes from."""
+    tolerance_ratio = deployment.stability.tolerance_ratio
     if deployment.workload == "batch":
-        if memory.expected_sequences is None:
-            return None, Grade.NONE, Binding.NONE
-        return memory.expected_sequences, memory.grade, Binding.MEMORY
+        cap = batch_cap(memory, latency.curve)
+        binding = Binding.MEMORY if cap.by_memory else Binding.NONE
+        return _candidate(cap.sequences, cap.grade, tolerance_ratio), binding
     if memory.sequences is None or latency.sequences is None:
-        return None, Grade.NONE, Binding.NONE
+        return _candidate(None, Grade.NONE, tolerance_ratio), Binding.NONE
     grade = weakest(memory.grade, latency.grade)
     if memory.sequences <= latency.sequences:
-        return memory.sequences, grade, Binding.MEMORY
-    return latency.sequences, grade, Binding.LATENCY
+        return _candidate(memory.sequences, grade, tolerance_ratio), Binding.MEMORY
+    candidate = _candidate(latency.sequences, grade, tolerance_ratio)
+    low = min(candidate.low, latency.low or candidate.low)
+    high = min(max(candidate.high, latency.high or candidate.high), memory.sequences)
+    return replace(candidate, low=low, high=high), Binding.LATENCY
+
+
+def _candidate(value: int | None, grade: Grade, tolerance_ratio: float) -> Candidate:
+    if value is None:
+        return Candidate(None, Grade.NONE, 0, 0)
+    within = tolerance_ratio * value
+    return Candidate(value, grade, low=round(value - within), high=round(value + within))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vllm_advisor.ceilings.bound_time import BoundTime
 from vllm_advisor.ceilings.context_limit import ContextLimit
 from vllm_advisor.ceilings.grade import Grade
+from vllm_advisor.ceilings.headroom import Headroom
 from vllm_advisor.ceilings.latency import LatencyCeiling
 from vllm_advisor.ceilings.memory import MemoryCeiling
 from vllm_advisor.config import DeploymentConfig
@@ -20,15 +22,19 @@ class Flag:
     """One flag of ``vllm serve``.
 
     Args:
-        recommended: None where the evidence does not support a number.
+        recommended: as published; None where the evidence does not support a number.
         configured: what the engine runs with, None where unknown.
         source: where the configured value was learnt, for max-num-seqs.
+        candidate: what the evidence says at this moment; it is published once it differs for long enough.
+        since_seconds: when the recommended value was published.
     """
 
     recommended: int | None
     configured: int | None
     grade: Grade
     source: CapSource | None = None
+    candidate: int | None = None
+    since_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,23 @@ class Case:
     latency: LatencyCeiling
     max_model_len: Flag
     max_num_seqs: Flag
+    bound_time: BoundTime
+    headroom: Headroom | None
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether there is no latency target."""
+        return self.deployment.workload == "batch"
+
+    @property
+    def length_tokens(self) -> int | None:
+        """The max-model-len that the memory ceiling counts with."""
+        return self.max_model_len.recommended or self.max_model_len.configured
+
+    @property
+    def cap_at_least(self) -> int | None:
+        """The cap, or where it is unknown what was seen running at once, which it cannot be below."""
+        return self.max_num_seqs.configured or self.snapshot.occupancy.greatest_running or None
 
     @property
     def steps_at_cap_ratio(self) -> float | None:
@@ -52,3 +75,19 @@ class Case:
     def kv_used_p99_ratio(self) -> float | None:
         """Share of the KV pool in use, at the 0.99 quantile of time."""
         return self.snapshot.occupancy.kv_used_ratio(0.99)
+
+    @property
+    def latency_ceiling_at_most(self) -> int | None:
+        """The latency ceiling, or what it cannot be above where the target was met nowhere.
+
+        Time per output token is a constant and a part that grows with concurrency, so a concurrency ``n``
+        that takes ``t`` seconds a token puts the ceiling at ``n`` times the target over ``t``, or below.
+        """
+        if self.is_batch:
+            return None
+        if self.latency.sequences is not None:
+            return self.latency.sequences
+        first = min(self.latency.curve, key=lambda point: point.concurrency, default=None)
+        if first is None or first.tpot_seconds <= self.latency.slo_tpot_seconds:
+            return None
+        return max(1, int(first.concurrency * self.latency.slo_tpot_seconds / first.tpot_seconds))

@@ -1,0 +1,55 @@
+"""One ceiling is far below the other, so that what the other offers lies idle."""
+
+from __future__ import annotations
+
+from vllm_advisor.advice_config import Thresholds
+from vllm_advisor.ceilings.advice.case import Case
+from vllm_advisor.ceilings.advice.codes import Advice, Code
+from vllm_advisor.ceilings.advice.memory_options import memory_options
+from vllm_advisor.ceilings.advice.words import fold, tokens
+from vllm_advisor.units import format_bytes
+
+__all__ = ["ceilings_far_apart"]
+
+
+def ceilings_far_apart(case: Case, at: Thresholds) -> Advice | None:
+    """Say what would bring the lower one up, or what the higher one's room can hold."""
+    memory, latency = case.memory.sequences, case.latency.sequences
+    if not memory or not latency or case.is_batch:
+        return None
+    if latency >= at.ceilings_apart_factor * memory:
+        return _memory_lower(case, memory, latency)
+    roomiest = max(memory, case.memory.expected_sequences or 0)
+    return _latency_lower(case, roomiest, latency) if roomiest >= at.ceilings_apart_factor * latency else None
+
+
+def _memory_lower(case: Case, memory: int, latency: int) -> Advice:
+    seen = (
+        f"Memory holds {memory} sequences of {tokens(case.length_tokens or 0)} tokens while latency would "
+        f"allow {latency}, {fold(latency / memory)} as many."
+    )
+    action = f"To raise the memory ceiling: {'; '.join(memory_options(case))}."
+    return Advice(Code.CEILINGS_FAR_APART, seen, action)
+
+
+def _latency_lower(case: Case, roomiest: int, latency: int) -> Advice:
+    seen = (
+        f"Latency allows {latency} sequences while memory holds {case.memory.sequences} of "
+        f"{tokens(case.length_tokens or 0)} tokens each"
+    )
+    if roomiest != case.memory.sequences:
+        seen += f", or {roomiest} of the observed lengths"
+    return Advice(Code.CEILINGS_FAR_APART, f"{seen}.", _use_of_memory(case, latency))
+
+
+def _use_of_memory(case: Case, latency: int) -> str:
+    headroom = case.headroom
+    if headroom is None:
+        return f"More memory brings nothing: faster or more GPUs would raise the ceiling of {latency}."
+    held = f"{tokens(headroom.spare_tokens)} tokens"
+    if headroom.spare_bytes is not None:
+        held = f"{format_bytes(headroom.spare_bytes)} ({held})"
+    return (
+        f"Use the memory headroom: it can hold contexts up to --max-model-len {headroom.longest_tokens}, or "
+        f"{held} of prefix cache, with as many sequences running."
+    )

@@ -1,0 +1,46 @@
+"""Some number is missing, or rests on little."""
+
+from __future__ import annotations
+
+from vllm_advisor.advice_config import Thresholds
+from vllm_advisor.ceilings.advice.case import Case
+from vllm_advisor.ceilings.advice.codes import Advice, Code
+from vllm_advisor.ceilings.context_limit import requests_needed
+from vllm_advisor.ceilings.grade import Grade
+
+__all__ = ["evidence_thin"]
+
+
+def evidence_thin(case: Case, _at: Thresholds) -> Advice | None:
+    """Say which evidence is missing, and what would bring it."""
+    missing = [problem for problem in (_lengths(case), _latency(case), _memory(case)) if problem]
+    if not missing:
+        return None
+    return Advice(
+        Code.EVIDENCE_THIN,
+        f"The evidence does not carry every number yet: {'; '.join(missing)}.",
+        "Wait for more traffic, add access logs or a model config, or measure a sweep; expect the grades to "
+        "rise.",
+    )
+
+
+def _lengths(case: Case) -> str | None:
+    flag, quantile = case.max_model_len, case.deployment.context.quantile
+    if flag.grade is Grade.MEASURED:
+        return None
+    requests, needed = case.snapshot.context.requests, requests_needed(quantile)
+    if requests < needed:
+        return f"{requests:,} requests of the {needed:,} that the {quantile:g} quantile needs"
+    return case.context.reason
+
+
+def _latency(case: Case) -> str | None:
+    if case.is_batch or case.latency.grade is not Grade.NONE:
+        return None
+    return f"concurrency up to {case.latency.observed_to or 0}, which does not cross the latency target"
+
+
+def _memory(case: Case) -> str | None:
+    if case.memory.sequences is not None:
+        return None
+    return case.memory.reason or "no size of the KV pool"

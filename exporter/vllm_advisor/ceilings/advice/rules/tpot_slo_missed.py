@@ -1,0 +1,59 @@
+"""Users wait longer for each token than the target says."""
+
+from __future__ import annotations
+
+from vllm_advisor.advice_config import Thresholds
+from vllm_advisor.ceilings.advice.case import Case
+from vllm_advisor.ceilings.advice.codes import Advice, Code
+from vllm_advisor.ceilings.advice.words import milliseconds, percent, span
+from vllm_advisor.ceilings.bound_time import Bound
+from vllm_advisor.units import format_duration
+
+__all__ = ["tpot_slo_missed"]
+
+_REQUEST_SCALE_QUANTILE = 0.99
+
+
+def tpot_slo_missed(case: Case, at: Thresholds) -> Advice | None:
+    """Say so while the last minutes' time per output token is over the target, and what is to blame."""
+    slo_seconds, observed = case.deployment.slo.tpot_seconds, _observed_seconds(case)
+    if case.is_batch or observed is None or observed <= slo_seconds * (1 + at.tpot_missed_ratio):
+        return None
+    recent = case.snapshot.recent_occupancy
+    if recent.busy_seconds < at.observed_seconds:
+        return None
+    seen = (
+        f"The {case.deployment.slo.statistic} time per output token was {milliseconds(observed)} over the "
+        f"last {span(min(recent.window_seconds, recent.observed_seconds))}, "
+        f"{percent(observed / slo_seconds - 1)} over the target of {format_duration(slo_seconds)}."
+    )
+    return Advice(Code.TPOT_SLO_MISSED, seen, _action(case))
+
+
+def _observed_seconds(case: Case) -> float | None:
+    """Return the target's statistic now: of requests where that is kept, else of the time between pages."""
+    quantile, recent = case.deployment.slo.quantile, case.snapshot.recent_occupancy
+    if isinstance(quantile, str):
+        return recent.tpot_mean_seconds
+    if quantile >= _REQUEST_SCALE_QUANTILE:
+        return case.snapshot.latency.tpot_recent_p99_seconds
+    return recent.tpot_quantile_seconds(quantile)
+
+
+def _action(case: Case) -> str:
+    cap, ceiling = case.cap_at_least, case.latency_ceiling_at_most
+    memory = case.bound_time.ratio_or_zero(Bound.MEMORY)
+    if memory > case.bound_time.ratio_or_zero(Bound.LATENCY):
+        return (
+            f"Memory is to blame: {percent(memory)} of busy time was short of it, and preempted requests "
+            "wait in the middle of their answer; see memory_binds, and expect both to end together."
+        )
+    if ceiling is not None and cap is not None and cap > ceiling:
+        return (
+            f"--max-num-seqs is to blame: it lets {cap} run where the target allows {ceiling} at most; set "
+            f"--max-num-seqs {ceiling} or add replicas, and expect the target to be met."
+        )
+    return (
+        "The cap is not to blame, for it is no higher than the latency ceiling: look for longer prompts, a "
+        "lower --max-num-batched-tokens for less prefill beside decoding, or another load on the GPU."
+    )
