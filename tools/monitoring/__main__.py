@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from monitoring.dashboards.files import dashboard_files
 from monitoring.rule_files import DEFAULT_RUNBOOK_BASE, rule_files
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,8 @@ def main() -> int:
     parser.add_argument("what", choices=("rules", "dashboards"))
     parser.add_argument("--runbook-base", default=DEFAULT_RUNBOOK_BASE)
     arguments = parser.parse_args()
-    _write(rule_files(arguments.runbook_base))
+    files = {"rules": rule_files, "dashboards": dashboard_files}[arguments.what]
+    _write(files(arguments.runbook_base))
     return 0
 
 

@@ -16,7 +16,7 @@ def vllm(key: str, selector: str = "") -> str:
         key: as in `vllm_advisor.sources.families.FAMILIES`.
         selector: label matchers with their braces.
     """
-    return _alternatives(key, "", "{}" + selector)
+    return _alternatives(key, "NAME" + selector)
 
 
 def vllm_rate(key: str, window: str, *, suffix: str = "", selector: str = "") -> str:
@@ -28,7 +28,7 @@ def vllm_rate(key: str, window: str, *, suffix: str = "", selector: str = "") ->
         suffix: ``_sum`` or ``_count`` of a histogram.
         selector: label matchers with their braces.
     """
-    return _alternatives(key, suffix, f"rate({{}}{selector}[{window}])")
+    return _alternatives(key, f"rate(NAME{suffix}{selector}[{window}])")
 
 
 def last_known(series: str) -> str:
@@ -51,6 +51,6 @@ def number_of(query: str, how: str) -> str:
     )
 
 
-def _alternatives(key: str, suffix: str, shape: str) -> str:
-    names = (prefix + name + suffix for prefix in PREFIXES for name in _NAMES[key])
-    return " or ".join(shape.format(name) for name in names)
+def _alternatives(key: str, shape: str) -> str:
+    names = (prefix + name for prefix in PREFIXES for name in _NAMES[key])
+    return " or ".join(shape.replace("NAME", name) for name in names)

@@ -18,7 +18,7 @@ __all__ = ["ALERTS", "DEFAULT_RUNBOOK_BASE", "GENERATED", "dump", "rule_files"]
 DEFAULT_RUNBOOK_BASE = "https://example.com/vllm-advisor/docs/runbooks"
 """Where docs/runbooks can be read; every site has its own: ``make rules RUNBOOK_BASE=https://…``."""
 
-GENERATED = "# Written by `make rules`; change tools/monitoring, not this file.\n"
+GENERATED = "# Written by `make rules dashboards`; change tools/monitoring, not this file.\n"
 
 ALERTS = (*ADVICE_ALERTS, *DAEMON_ALERTS, *ENGINE_ALERTS)
 

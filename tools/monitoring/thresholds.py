@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_advisor.ceilings.advice.thresholds import Thresholds
+from vllm_advisor.advice_config import Thresholds
 
 __all__ = [
     "ADVICE",
