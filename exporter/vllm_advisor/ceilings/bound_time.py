@@ -12,8 +12,8 @@ from vllm_advisor.evidence.occupancy import OccupancySnapshot
 
 __all__ = ["Bound", "BoundTime", "bound_time"]
 
-_AT_CAP_RATIO = 0.95
-"""Between one sequence's end and the next one's start the gauge stands a little below the cap."""
+_BELOW_CAP_RATIO = 0.05
+"""Sequences that just ended are off the gauge while those that follow are not on it yet: one at least."""
 
 
 class Bound(StrEnum):
@@ -78,5 +78,5 @@ def _bound(load: Load, cap: int | None, slo_tpot_seconds: float | None) -> Bound
         return Bound.LATENCY
     if load.short is Short.NOTHING:
         return Bound.NOT_LOADED
-    at_cap = cap is not None and load.running >= math.ceil(_AT_CAP_RATIO * cap)
+    at_cap = cap is not None and load.running >= cap - max(1, math.floor(_BELOW_CAP_RATIO * cap))
     return Bound.CAP if at_cap else Bound.TOKEN_BUDGET

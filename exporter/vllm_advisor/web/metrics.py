@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from vllm_advisor.ceilings.advice import SEVERITY
+from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.recommendation import Binding, Recommendation
 
@@ -93,6 +94,21 @@ def _kv_used(recommendation: Recommendation) -> Iterator[Value]:
         yield (f"{quantile:g}",), recommendation.snapshot.occupancy.kv_used_ratio(quantile)
 
 
+def _bound_time(recommendation: Recommendation) -> Iterator[Value]:
+    for bound in Bound:
+        yield (bound,), recommendation.bound_time.ratio(bound)
+
+
+def _headroom(recommendation: Recommendation) -> float | None:
+    return recommendation.headroom.spare_tokens if recommendation.headroom else None
+
+
+def _failed_rules(recommendation: Recommendation) -> Iterator[Value]:
+    failed = {failure.code for failure in recommendation.failed_rules}
+    for code in SEVERITY:
+        yield (code,), float(code not in failed)
+
+
 def _advice(recommendation: Recommendation) -> Iterator[Value]:
     given = {advice.code for advice in recommendation.advice}
     for code, severity in SEVERITY.items():
@@ -130,6 +146,16 @@ TABLE = (
         "configured_max_num_seqs",
         "The --max-num-seqs that the engines run with.",
         _one(lambda r: r.max_num_seqs.configured),
+    ),
+    ExportedGauge(
+        "candidate_max_model_len_tokens",
+        "What the evidence says of --max-model-len now; it is recommended once it differs for long enough.",
+        _one(lambda r: r.max_model_len.candidate),
+    ),
+    ExportedGauge(
+        "candidate_max_num_seqs",
+        "What the evidence says of --max-num-seqs now; it is recommended once it differs for long enough.",
+        _one(lambda r: r.max_num_seqs.candidate),
     ),
     ExportedGauge(
         "recommendation_grade",
@@ -214,7 +240,24 @@ TABLE = (
         _kv_used,
         ("quantile",),
     ),
+    ExportedGauge(
+        "bound_time_ratio",
+        "Share of busy time by what bound the engines: memory, latency, cap, token_budget or not_loaded.",
+        _bound_time,
+        ("by",),
+    ),
+    ExportedGauge(
+        "memory_headroom_tokens",
+        "Tokens of one engine's KV pool left beside the recommended number of full-length sequences.",
+        _one(_headroom),
+    ),
     ExportedGauge("advice", "1 while an advice is given.", _advice, ("code", "severity")),
+    ExportedGauge(
+        "advice_rule_successful",
+        "0 for a rule of advice that failed instead of answering.",
+        _failed_rules,
+        ("code",),
+    ),
     ExportedGauge(
         "last_observation_timestamp_seconds",
         "When the newest page or log line was from.",

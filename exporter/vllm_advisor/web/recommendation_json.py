@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from vllm_advisor.ceilings.advice import Advice
 from vllm_advisor.ceilings.advice.case import Flag
+from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.ceilings.recommendation import Recommendation
+from vllm_advisor.ceilings.recommended_form import cap_values
+from vllm_advisor.evidence.deployment import EngineSnapshot
 
-__all__ = ["document", "recommendation_json", "vllm_args"]
+__all__ = ["document", "flag_values", "recommendation_json", "vllm_args"]
 
 
 def document(recommendations: list[Recommendation]) -> dict[str, Any]:
@@ -17,11 +22,14 @@ def document(recommendations: list[Recommendation]) -> dict[str, Any]:
 
 def vllm_args(recommendation: Recommendation) -> str:
     """Return the recommended flags as they are typed."""
-    flags = {
-        "--max-model-len": recommendation.max_model_len.recommended,
-        "--max-num-seqs": recommendation.max_num_seqs.recommended,
-    }
-    return " ".join(f"{flag} {value}" for flag, value in flags.items() if value is not None)
+    return " ".join(f"{flag} {value}" for flag, value in flag_values(recommendation).items())
+
+
+def flag_values(recommendation: Recommendation) -> dict[str, int]:
+    """Return the recommended flags by name, in the form that the engines' version knows."""
+    length, cap = recommendation.max_model_len.recommended, recommendation.max_num_seqs.recommended
+    flags = {} if length is None else {"--max-model-len": length}
+    return flags | ({} if cap is None else cap_values(cap, recommendation.snapshot.facts.vllm_version))
 
 
 def recommendation_json(recommendation: Recommendation) -> dict[str, Any]:
@@ -47,19 +55,45 @@ def recommendation_json(recommendation: Recommendation) -> dict[str, Any]:
             "bytes_per_token": recommendation.memory.bytes_per_token,
         },
         "occupancy": _occupancy(recommendation),
-        "engines": [
-            {"engine": engine.engine_id, "agrees": engine.agrees, "last_seen": engine.last_seen_seconds}
-            for engine in snapshot.engines
-        ],
-        "advice": [
-            {"code": advice.code, "severity": advice.severity, "text": advice.text}
-            for advice in recommendation.advice
-        ],
+        "bound_time": {bound: recommendation.bound_time.ratio(bound) for bound in Bound},
+        "headroom": asdict(recommendation.headroom) if recommendation.headroom else None,
+        "engines": [_engine(engine) for engine in snapshot.engines],
+        "advice": [_advice(advice) for advice in recommendation.advice],
+    }
+
+
+def _engine(engine: EngineSnapshot) -> dict[str, Any]:
+    facts = engine.facts
+    return {
+        "engine": engine.engine_id,
+        "agrees": engine.agrees,
+        "last_seen": engine.last_seen_seconds,
+        "model_name": engine.model_name,
+        "vllm_version": facts.vllm_version,
+        "max_model_len": facts.max_model_len,
+        "max_num_seqs": facts.max_num_seqs,
+        "kv_pool_tokens": facts.kv_pool_tokens,
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return {
+        "code": advice.code,
+        "severity": advice.severity,
+        "text": advice.text,
+        "seen": advice.seen,
+        "action": advice.action,
     }
 
 
 def _flag(flag: Flag) -> dict[str, Any]:
-    return {"recommended": flag.recommended, "configured": flag.configured, "grade": flag.grade}
+    return {
+        "recommended": flag.recommended,
+        "configured": flag.configured,
+        "grade": flag.grade,
+        "candidate": flag.candidate,
+        "since": flag.since_seconds,
+    }
 
 
 def _memory(recommendation: Recommendation) -> dict[str, Any]:
