@@ -1,15 +1,18 @@
 # make run [TARGET=http://host:8000]   the daemon, on an embedded simulated engine unless TARGET names one
 # make test                            linters, types and every test; what they need is installed first
 # make bench                           ratios against the real alternatives (docs/performance.md)
+# make rules [RUNBOOK_BASE=https://…]  write rules/, and the PrometheusRule in deploy/kubernetes
+# make dashboards [RUNBOOK_BASE=…]     write grafana/dashboards, and the ConfigMaps in deploy/kubernetes
+# make image                           build the container image with buildah, podman or docker, and run it
 # make lock                            refresh the hashed requirements files
 
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
-DEBIAN_PACKAGES := prometheus nginx-light
+DEBIAN_PACKAGES := prometheus prometheus-alertmanager nginx-light
 
-.PHONY: run test lint unit bench lock debian clean
+.PHONY: run test lint unit bench rules dashboards image lock debian clean
 
 run: $(VENV)/.runtime
 ifdef TARGET
@@ -31,6 +34,9 @@ unit: $(VENV)/.dev debian
 
 bench: $(VENV)/.dev debian
 	$(BIN)/python bench/run.py
+
+rules dashboards: $(VENV)/.dev
+	@PYTHONPATH=tools $(BIN)/python -m monitoring $@ $(if $(RUNBOOK_BASE),--runbook-base=$(RUNBOOK_BASE))
 
 debian:
 	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
