@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from vllm_advisor.ceilings.advice.case import Flag
+from vllm_advisor.ceilings.bound_time import Bound, BoundTime
+from vllm_advisor.ceilings.headroom import Headroom
 from vllm_advisor.ceilings.recommendation import Recommendation
-from vllm_advisor.units import format_duration
+from vllm_advisor.units import format_bytes, format_duration
 from vllm_advisor.web.recommendation_json import vllm_args
 
 __all__ = ["print_recommendation"]
@@ -21,9 +23,13 @@ def print_recommendation(recommendation: Recommendation) -> None:
         ("memory ceiling", _count(recommendation.memory.sequences)),
         (
             "latency ceiling",
-            f"{_count(latency.sequences)} ({latency.grade}; {latency.statistic} time per output token at most "
-            f"{format_duration(latency.slo_tpot_seconds)}, observed to {_count(latency.observed_to)})",
+            (
+                f"{_count(latency.sequences)} ({latency.grade}; {latency.statistic} time per output token at "
+                f"most {format_duration(latency.slo_tpot_seconds)}, observed to {_count(latency.observed_to)})"
+            ),
         ),
+        ("memory headroom", _headroom(recommendation.headroom)),
+        ("busy time", _bound_time(recommendation.bound_time)),
     ]
     for name, value in rows:
         print(f"{name:16} {value}")
@@ -31,6 +37,19 @@ def print_recommendation(recommendation: Recommendation) -> None:
         print(f"{'flags':16} {args}")
     for advice in recommendation.advice:
         print(f"{advice.severity:16} {advice.code}: {advice.text}")
+
+
+def _headroom(headroom: Headroom | None) -> str:
+    if headroom is None:
+        return "none"
+    size = f" ({format_bytes(headroom.spare_bytes)})" if headroom.spare_bytes is not None else ""
+    return f"{headroom.spare_tokens:,} tokens{size} beside the recommended flags"
+
+
+def _bound_time(bound_time: BoundTime) -> str:
+    shares = {bound: bound_time.ratio(bound) for bound in Bound}
+    known = (f"{ratio:.0%} {bound.replace('_', ' ')}" for bound, ratio in shares.items() if ratio)
+    return ", ".join(known) or "none"
 
 
 def _flag(flag: Flag) -> str:

@@ -21,29 +21,39 @@ from vllm_advisor.sources.page import PageReader
 from vllm_advisor.sources.target import metrics_url
 from vllm_advisor.web.recommendation_json import document
 
-__all__ = ["add_arguments", "replay", "run"]
+__all__ = ["add_arguments", "add_config_arguments", "config_of", "replay", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `replay`."""
     parser.add_argument("captures", type=Path, nargs="+", metavar="CAPTURE", help="JSON lines, .gz or not")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_config_arguments(parser)
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what captures are held against."""
     parser.add_argument("--config.file", dest="config_file", type=Path, help="configuration file")
     parser.add_argument(
         "--slo.tpot", dest="slo_tpot", help="without a file: time per output token, such as 40ms"
     )
     parser.add_argument("--slo.quantile", dest="slo_quantile", help="without a file: mean, or 0.5 to 0.999")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def config_of(arguments: argparse.Namespace) -> AdvisorConfig:
+    """Return the configuration that the flags name, or that of one engine with the target they give.
+
+    Raises:
+        InputError: the file or a flag is wrong.
+    """
+    if arguments.config_file:
+        return load_config(arguments.config_file)
+    return config_for_target("capture", slo_tpot=arguments.slo_tpot, slo_quantile=arguments.slo_quantile)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay and print; return 1 when no page of the captures is an engine's."""
-    if arguments.config_file:
-        config = load_config(arguments.config_file)
-    else:
-        config = config_for_target(
-            "capture", slo_tpot=arguments.slo_tpot, slo_quantile=arguments.slo_quantile
-        )
-    recommendations = replay(config, arguments.captures)
+    recommendations = replay(config_of(arguments), arguments.captures)
     if arguments.json:
         print(json.dumps(document(recommendations), allow_nan=False))
     else:
