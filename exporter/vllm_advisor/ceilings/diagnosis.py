@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from operator import itemgetter
 
-from vllm_advisor.ceilings.misreadings import GUESSES, MISREADINGS, Misreading, Reading
+from vllm_advisor.ceilings.misreadings import GUESSES, MISREADINGS, Reading
 from vllm_advisor.ceilings.pool import PoolPrediction
 
 __all__ = ["EXPLAINED_RATIO", "Diagnosis", "diagnose"]
 
 EXPLAINED_RATIO = 0.01
 """A reading this near to the engine's report explains the gap."""
-_NAMED = 3
+_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class Diagnosis:
     """What would bring the prediction to the engine's report.
 
     Args:
-        explanations: the readings, nearest first; several where the figures alone cannot tell them apart.
-            Each holds one sentence, or two where only a pair explains the gap.
+        explanations: the readings, nearest first, and the likelier of two that are as near. Several where
+            the figures alone cannot tell them apart; each is one sentence, or two where only a pair explains
+            the gap.
     """
 
     explanations: tuple[tuple[str, ...], ...]
@@ -46,21 +48,20 @@ def diagnose(prediction: PoolPrediction, engine_tokens: int, max_model_len: int)
         engine_tokens: what the engine reports.
         max_model_len: the length it reports it at.
     """
-    for readings in (_alone(prediction, MISREADINGS), _alone(prediction, GUESSES), _in_pairs(prediction)):
+    for readings in (_alone(prediction), _in_pairs(prediction)):
         errors = [
             (abs(_tokens(reading, max_model_len) / engine_tokens - 1), sentences)
             for sentences, reading in readings
         ]
-        near = sorted(error for error in errors if error[0] <= EXPLAINED_RATIO)
+        near = [(round(error, 3), sentences) for error, sentences in errors if error <= EXPLAINED_RATIO]
         if near:
+            near.sort(key=itemgetter(0))
             return Diagnosis(tuple(sentences for _, sentences in near[:_NAMED]))
     return Diagnosis(())
 
 
-def _alone(
-    prediction: PoolPrediction, misreadings: tuple[Misreading, ...]
-) -> Iterator[tuple[tuple[str, ...], Reading]]:
-    for misreading in misreadings:
+def _alone(prediction: PoolPrediction) -> Iterator[tuple[tuple[str, ...], Reading]]:
+    for misreading in (*MISREADINGS, *GUESSES):
         for reading in misreading(prediction):
             yield (reading.says,), reading
 

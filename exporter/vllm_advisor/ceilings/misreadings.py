@@ -63,8 +63,8 @@ def replicated_heads(base: PoolPrediction) -> Iterator[Reading]:
     heads = max((c.kv_heads for c in base.model.caches if isinstance(c, AttentionCache)), default=0)
     copies = base.flags.tensor_parallel_size / heads if heads else 1
     if copies > 1:
-        yield Reading("the KV heads were divided further than one a rank, and are replicated", base, copies)
-        yield Reading("KV heads are replicated, and one figure counts the copies", base, 1 / copies)
+        yield Reading("each rank holds a whole KV head, and not a part of one", base, 1 / copies)
+        yield Reading("the report counts a KV head once that several ranks hold", base, copies)
 
 
 def derived_head_width(base: PoolPrediction) -> Iterator[Reading]:

@@ -99,7 +99,7 @@ def facts_from_startup(report: StartupReport) -> EngineFacts:
 
 
 _WORTH_READING = re.compile(
-    r"(?i)kv.?cache|blocks|concurrency|non-default|version|LLM engine|weights|loading|memory|model len"
+    r"(?i)kv.?cache|blocks|concurrency|non-default|version|LLM engine|weights|loading|memory|max.model.len"
 )
 _BEGINS = re.compile(r"non-default args|API server version|LLM engine \(v|[▀█▄]\s+version ")
 
