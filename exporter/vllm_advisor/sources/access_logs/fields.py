@@ -13,7 +13,7 @@ from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
 __all__ = ["FIELD_NAMES", "Fields", "look_up"]
 
-_NOTHING = frozenset({"", "-"})
+_NOTHING = ("", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,8 @@ def _inside(value: object, path: str) -> object:
 
 
 def _opened(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if value in _NOTHING:
-        return None
+    if not isinstance(value, str) or not value.startswith("{"):
+        return None if value in _NOTHING else value
     try:
         opened: object = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):

@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import zstandard
 
@@ -36,11 +36,12 @@ def find_files(paths: tuple[str, ...]) -> list[Path]:
 
 def open_log(path: Path) -> BinaryIO:
     """Open a file for reading what it holds, decompressed by its name: .gz, .zst or neither."""
-    file = path.open("rb")
     if path.suffix == ".gz":
-        return io.BufferedReader(gzip.GzipFile(fileobj=file))
+        return cast(BinaryIO, gzip.open(path))
+    file = path.open("rb")
     if path.suffix == ".zst":
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        unpacked = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return cast(BinaryIO, io.BufferedReader(unpacked))
     return file
 
 

@@ -106,9 +106,11 @@ class LogTail:
                 self._open(path, stat)
         for identity in self._done.keys() - seen:
             self._remember(self._done.pop(identity)[0])
-        for identity, file in self._files.items():
+        for identity, file in list(self._files.items()):
             gone = identity not in seen
             file.gone_since_seconds = (file.gone_since_seconds or now_seconds) if gone else None
+            if gone and not file.is_intact():
+                self._end(file)
         while self._to_follow:
             self._follow(self._to_follow.pop())
 
@@ -119,7 +121,7 @@ class LogTail:
             if mark is not None and size != size_and_time(stat):
                 self._remember(self._done.pop(identity)[0])
             return size == size_and_time(stat)
-        if file.is_intact(stat):
+        if file.is_intact_at(stat):
             file.path = path
             return True
         self._end(file)
@@ -131,12 +133,19 @@ class LogTail:
         identity = (stat.st_dev, stat.st_ino)
         size_bytes = None if path.suffix in PACKED_SUFFIXES else stat.st_size
         source = open_source(path)
+        if not source.read(0, 1):
+            source.close()  # nothing shows yet whether it is a new file or the copy of another
+            return
         original = next((file for file in self._files.values() if file.holds(source, size_bytes)), None)
         if original is not None:
             self._copies[identity] = original
             source.close()
             return
-        copied, mark = self._copies.pop(identity, None), self._fitting(source)
+        mark = self._fitting(source)
+        if mark is None and not all(file.is_intact() for file in self._files.values()):
+            source.close()  # it may be the copy of one truncated just now, which shows at the next look
+            return
+        copied = self._copies.pop(identity, None)
         if mark is None and copied is not None and copied is not self._files.get(copied.identity):
             self._done[identity] = Mark.at_end(path, stat, source), size_and_time(stat)
             source.close()
@@ -146,7 +155,7 @@ class LogTail:
     def _begin(self, path: Path, stat: os.stat_result, source: LogSource, mark: Mark | None) -> None:
         reader = LineReader(self._log, self._recent, self.counts)
         file = TailedFile(path, stat, source, reader, mark)
-        file.is_intact(stat)
+        file.is_intact_at(stat)
         self._files[file.identity] = file
 
     def _fitting(self, source: LogSource) -> Mark | None:
@@ -177,13 +186,12 @@ class LogTail:
 
     def _at_end(self, file: TailedFile, now_seconds: float) -> list[LoggedRequest]:
         """Let go of a file that nothing more will come to."""
-        packed = file.path.suffix in PACKED_SUFFIXES
         gone = file.gone_since_seconds
-        if not packed and (gone is None or now_seconds - gone < _LINGER_SECONDS):
+        if not file.is_packed and (gone is None or now_seconds - gone < _LINGER_SECONDS):
             return []
         found = file.rest(now_seconds)
         self._end(file)
-        if packed and gone is None:
+        if file.is_packed and gone is None:
             self._done[file.identity] = self._marks.pop(), file.size
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES
 from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.request import LoggedRequest
 from vllm_advisor.sources.access_logs.tail_mark import EDGE_BYTES, Mark, digest
@@ -34,6 +35,7 @@ class TailedFile:
     ) -> None:
         self.path, self.identity = path, (stat.st_dev, stat.st_ino)
         self.position = mark.position if mark else 0
+        self.is_packed = path.suffix in PACKED_SUFFIXES
         self.gone_since_seconds: float | None = None
         self._source, self._reader = source, reader
         self._skipping = mark.skipping if mark else False
@@ -43,12 +45,18 @@ class TailedFile:
         if mark:
             reader.resume(mark.standing, lambda place: source.read(*place))
 
-    def is_intact(self, stat: os.stat_result) -> bool:
+    def is_intact_at(self, stat: os.stat_result) -> bool:
         """Tell whether the file still holds what was read, after a look at it if it changed."""
         size = size_and_time(stat)
         if size == self.size:
             return True
         self.size = size
+        return self.is_intact()
+
+    def is_intact(self) -> bool:
+        """Tell whether the file still holds what was read; a compressed one is not written in place."""
+        if self.is_packed:
+            return True
         at = self.position - len(self._tail)
         return (
             self._source.read(0, len(self._head)) == self._head
@@ -63,7 +71,9 @@ class TailedFile:
             size_bytes: what it holds, None where that is not known before it is read.
         """
         if size_bytes is None:
-            return bool(self._head) and other.read(0, len(self._head)) == self._head
+            own, others = self._source.read(0, EDGE_BYTES), other.read(0, EDGE_BYTES)
+            both = min(len(own), len(others))
+            return both > 0 and own[:both] == others[:both]
         edge = min(size_bytes, EDGE_BYTES)
         places = (0, edge), (size_bytes - edge, edge)
         return edge > 0 and all(self._source.read(*place) == other.read(*place) for place in places)
@@ -71,6 +81,8 @@ class TailedFile:
     def read(self, now_seconds: float) -> tuple[list[LoggedRequest], int]:
         """Read the whole lines of the next block; return their requests and how many bytes they were."""
         block = self._source.read(self.position, LINE_LIMIT_BYTES)
+        if not self.is_intact():
+            return [], 0  # truncated and written anew since the last look, and the block is of what came then
         end = block.rfind(b"\n") + 1
         if end:
             return self._lines(block[:end], now_seconds), end
@@ -84,7 +96,7 @@ class TailedFile:
 
     def rest(self, now_seconds: float) -> list[LoggedRequest]:
         """Read a last line without its end, when nothing more will come."""
-        block = self._source.read(self.position, LINE_LIMIT_BYTES)
+        block = self._source.read(self.position, LINE_LIMIT_BYTES) if self.is_intact() else b""
         found = self._lines(block, now_seconds) if block else []
         self._reader.finish()
         return found

@@ -24,6 +24,9 @@ EDGE_BYTES = 1024
 """Bytes compared at the start and before the position."""
 
 
+_BLOCK_BYTES = 1 << 20
+
+
 def digest(content: bytes) -> str:
     """Return what stands for some bytes of a file."""
     return hashlib.blake2b(content, digest_size=12).hexdigest()
@@ -62,10 +65,13 @@ class Mark:
 
     @classmethod
     def at_end(cls, path: Path, stat: os.stat_result, source: LogSource) -> Mark:
-        """Return the mark of a plain file that is not to be read."""
-        edge = min(stat.st_size, EDGE_BYTES)
-        head, tail = source.read(0, edge), source.read(stat.st_size - edge, edge)
-        return cls(str(path), (stat.st_dev, stat.st_ino), stat.st_size, digest(head), digest(tail))
+        """Return the mark of a file whose lines are not to be read."""
+        head = tail = source.read(0, EDGE_BYTES)
+        position = len(head)
+        while block := source.read(position, _BLOCK_BYTES):
+            tail = (tail + block)[-EDGE_BYTES:]
+            position += len(block)
+        return cls(str(path), (stat.st_dev, stat.st_ino), position, digest(head), digest(tail))
 
     def state(self) -> dict[str, Any]:
         """Return the mark as plain JSON values."""

@@ -69,6 +69,10 @@ def _scaled(number: float) -> float | None:
 
 def _seconds_of_text(text: str) -> float | None:
     try:
+        return _scaled(float(text))  # first, since ISO 8601 without separators takes some numbers for dates
+    except ValueError:
+        pass
+    try:
         time = datetime.fromisoformat(text)
     except ValueError:
         return _seconds_of_other_text(text)
@@ -76,10 +80,6 @@ def _seconds_of_text(text: str) -> float | None:
 
 
 def _seconds_of_other_text(text: str) -> float | None:
-    try:
-        return _scaled(float(text))
-    except ValueError:
-        pass
     try:
         if _NGINX_TIME.fullmatch(text):
             return _timestamp(datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z"))
