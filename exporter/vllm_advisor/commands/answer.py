@@ -5,6 +5,7 @@ from __future__ import annotations
 from vllm_advisor.ceilings.advice.case import Flag
 from vllm_advisor.ceilings.bound_time import Bound, BoundTime
 from vllm_advisor.ceilings.headroom import Headroom
+from vllm_advisor.ceilings.latency import LatencyCeiling
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.units import format_bytes, format_duration
 from vllm_advisor.web.recommendation_json import vllm_args
@@ -14,20 +15,13 @@ __all__ = ["print_recommendation"]
 
 def print_recommendation(recommendation: Recommendation) -> None:
     """Print one deployment's flags, ceilings and advice."""
-    latency = recommendation.latency
     rows = [
         ("deployment", recommendation.deployment.name),
         ("--max-model-len", _flag(recommendation.max_model_len)),
         ("--max-num-seqs", _flag(recommendation.max_num_seqs)),
         ("binding ceiling", str(recommendation.binding)),
         ("memory ceiling", _count(recommendation.memory.sequences)),
-        (
-            "latency ceiling",
-            (
-                f"{_count(latency.sequences)} ({latency.grade}; {latency.statistic} time per output token at "
-                f"most {format_duration(latency.slo_tpot_seconds)}, observed to {_count(latency.observed_to)})"
-            ),
-        ),
+        ("latency ceiling", _latency(recommendation.latency)),
         ("memory headroom", _headroom(recommendation.headroom)),
         ("busy time", _bound_time(recommendation.bound_time)),
     ]
@@ -37,6 +31,12 @@ def print_recommendation(recommendation: Recommendation) -> None:
         print(f"{'flags':16} {args}")
     for advice in recommendation.advice:
         print(f"{advice.severity:16} {advice.code}: {advice.text}")
+
+
+def _latency(latency: LatencyCeiling) -> str:
+    target = f"{latency.statistic} time per output token at most {format_duration(latency.slo_tpot_seconds)}"
+    observed = f"observed to {_count(latency.observed_to)}"
+    return f"{_count(latency.sequences)} ({latency.grade}; {target}, {observed})"
 
 
 def _headroom(headroom: Headroom | None) -> str:
