@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -60,9 +61,12 @@ def running(command: Sequence[str | Path], log: Path) -> Iterator[int]:
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield process.pid
-            if process.poll() is not None:
-                raise RuntimeError(f"{command[0]} ended by itself: {log.read_text(errors='replace')[-500:]}")
         finally:
+            if process.poll() is not None:
+                print(
+                    f"{command[0]} ended by itself:\n{log.read_text(errors='replace')[-2000:]}",
+                    file=sys.stderr,
+                )
             process.terminate()
 
 
