@@ -20,7 +20,7 @@ def test_an_engine_in_trouble_reaches_the_webhook(stack: Stack, name: str, deplo
     assert "/chat" == path
     assert "warning" == alert["labels"]["severity"]
     assert said in alert["annotations"]["description"]
-    assert "unknown" not in alert["annotations"]["description"]
+    assert "error" not in alert["annotations"]["description"]
     assert alert["annotations"]["runbook_url"].endswith(f"/{name}.md")
 
 

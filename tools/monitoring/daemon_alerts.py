@@ -69,6 +69,16 @@ DAEMON_ALERTS = (
         "none of its other alerts can fire.",
     ),
     Alert(
+        "VllmAdvisorRuleFailed",
+        "max without (instance, pod) (last_over_time(vllm_advisor_advice_rule_successful[5m]) == bool 0) == "
+        "1",
+        "15m",
+        Severity.WARNING,
+        "A rule of advice failed instead of answering.",
+        "The rule {{ $labels.code }} fails for {{ $labels.deployment }}: nobody is told what it looks for. "
+        "The advisor's log holds the error.",
+    ),
+    Alert(
         "VllmAdvisorConfigReloadFailed",
         "last_over_time(vllm_advisor_config_last_reload_successful[5m]) == 0",
         "5m",

@@ -47,7 +47,7 @@ def number_of(query: str, how: str) -> str:
     matched = f"{name}deployment=%q{rest}"
     return (
         f"{{{{ with printf `{matched}` $labels.deployment | query }}}}"
-        f"{{{{ . | first | value | {how} }}}}{{{{ else }}}}unknown{{{{ end }}}}"
+        f"{{{{ . | first | value | {how} }}}}{{{{ else }}}}(not known yet){{{{ end }}}}"
     )
 
 

@@ -190,10 +190,21 @@ def _occupancy() -> list[Panel]:
             top=1,
         ),
         lines(
+            "What bound the engines",
+            "Share of busy time of the last day by what held requests back: memory, latency, the cap, the "
+            "token "
+            "budget of a step, or nothing.",
+            [Query(_of("bound_time_ratio", by="by"), "{{by}}")],
+            unit="percentunit",
+            width=8,
+            top=1,
+        ),
+        lines(
             "Engine steps at the cap",
             "Share of engine steps of the last day that ran as many sequences as the cap allows.",
             [Query(_of("steps_at_cap_ratio"), "share of steps")],
             unit="percentunit",
+            width=8,
             top=1,
         ),
         lines(
@@ -202,6 +213,7 @@ def _occupancy() -> list[Panel]:
             "again.",
             [Query(vllm_rate("preemptions", "$__rate_interval", selector=_ENGINES), _ENGINE)],
             unit="ops",
+            width=8,
         ),
     ]
 
@@ -263,9 +275,11 @@ def _history() -> list[Panel]:
     return [
         lines(
             "max-num-seqs",
-            "As recommended and as configured, with the ceilings that it comes from.",
+            "As recommended and as configured, with the ceilings that it comes from. The candidate is what "
+            "the evidence says now: it is recommended once it has differed for long enough.",
             [
                 Query(_of("recommended_max_num_seqs"), "recommended"),
+                Query(_of("candidate_max_num_seqs"), "candidate"),
                 Query(_of("configured_max_num_seqs"), "configured cap"),
                 Query(_of("ceiling_sequences", by="ceiling"), "{{ceiling}} ceiling"),
             ],
@@ -273,9 +287,10 @@ def _history() -> list[Panel]:
         ),
         lines(
             "max-model-len",
-            "As recommended and as configured.",
+            "As recommended and as configured. The candidate is what the evidence says now.",
             [
                 Query(_of("recommended_max_model_len_tokens"), "recommended"),
+                Query(_of("candidate_max_model_len_tokens"), "candidate"),
                 Query(_of("configured_max_model_len_tokens"), "configured limit"),
             ],
             steps=True,
