@@ -10,13 +10,13 @@ from pydantic import (
     AfterValidator,
     Field,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
 from vllm_advisor.advice_config import StabilityConfig, Thresholds
 from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
 from vllm_advisor.config_file import expectation, load_file, read_file
+from vllm_advisor.config_paths import FilePath, GlobPattern
 from vllm_advisor.errors import InputError
 
 __all__ = [
@@ -45,23 +45,6 @@ def _slo_quantile(value: float | str) -> float | str:
 
 
 SloQuantile = Annotated[float | Literal["mean"], AfterValidator(_slo_quantile)]
-
-
-def _beside_the_file(path: Path, info: ValidationInfo) -> Path:
-    folder: Path = (info.context or {}).get("folder", Path())
-    return folder / path
-
-
-FilePath = Annotated[Path, AfterValidator(_beside_the_file)]
-"""A path; a relative one starts from the configuration file's folder."""
-
-
-def _glob_beside_the_file(pattern: str, info: ValidationInfo) -> str:
-    return str((info.context or {}).get("folder", Path()) / pattern)
-
-
-GlobPattern = Annotated[Name, AfterValidator(_glob_beside_the_file)]
-"""A glob; a relative one starts from the configuration file's folder."""
 
 
 def _compiles(pattern: str) -> str:

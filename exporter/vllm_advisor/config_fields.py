@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from vllm_advisor.units import parse_duration_seconds, parse_size_bytes
+from vllm_advisor.units import format_duration, format_size, parse_duration_seconds, parse_size_bytes
 
 __all__ = ["Bytes", "Count", "Name", "Ratio", "Seconds", "SecondsOrZero", "Section"]
 
@@ -37,11 +37,14 @@ def _timed(value: object) -> object:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(gt=0)]
+_AsDuration = PlainSerializer(format_duration, return_type=str, when_used="json")
+_AsSize = PlainSerializer(format_size, return_type=str, when_used="json")
+
+Seconds = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(gt=0), _AsDuration]
 """A duration with its unit, over zero."""
-SecondsOrZero = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(ge=0)]
+SecondsOrZero = Annotated[float, BeforeValidator(_seconds), BeforeValidator(_timed), Field(ge=0), _AsDuration]
 """A duration with its unit."""
-Bytes = Annotated[int, BeforeValidator(_bytes), BeforeValidator(_sized), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(_bytes), BeforeValidator(_sized), Field(gt=0), _AsSize]
 """A size with its unit, over zero."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 Ratio = Annotated[float, Field(ge=0, le=1)]

@@ -19,7 +19,7 @@ from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import AdvisorConfig, load_config
 from vllm_advisor.deployment import Deployment, open_deployment
-from vllm_advisor.errors import AdvisorError, InputError
+from vllm_advisor.errors import AdvisorError
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.sources.scrape import new_session
 from vllm_advisor.store import Store

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.config import DeploymentConfig
+from vllm_advisor.evidence.history import History, HistoryPoint
 from vllm_advisor.log_follower import LogFollower
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
@@ -26,6 +27,7 @@ class Deployment:
     Args:
         recommendation: the newest, None before the first.
         changed_seconds: when one of its flags last changed.
+        history: what was recommended before.
     """
 
     pipeline: DeploymentPipeline
@@ -33,6 +35,7 @@ class Deployment:
     targets: list[Target]
     recommendation: Recommendation | None = None
     changed_seconds: float | None = None
+    history: History = field(default_factory=History)
     _is_failing: bool = False
 
     @property
@@ -52,13 +55,18 @@ class Deployment:
         self._is_failing = False
         flags = _flags(recommendation)
         if self.recommendation is None or _flags(self.recommendation) != flags:
-            self.changed_seconds = now_seconds
             log.info("recommendation", deployment=self.name, binding=str(recommendation.binding), **flags)
+        self.changed_seconds = recommendation.published.changed_seconds
         self.recommendation = recommendation
+        self.history.record(_point(recommendation, now_seconds))
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""
-        return {"evidence": self.pipeline.state(), "logs": self.logs.state()}
+        return {
+            "evidence": self.pipeline.state(),
+            "logs": self.logs.state(),
+            "history": self.history.state(),
+        }
 
 
 def open_deployment(config: DeploymentConfig, state: Mapping[str, Any] | None) -> Deployment:
@@ -68,16 +76,18 @@ def open_deployment(config: DeploymentConfig, state: Mapping[str, Any] | None) -
         InputError: a file that the configuration names cannot be read.
     """
     pipeline = DeploymentPipeline(config)
-    logs = LogFollower(pipeline)
+    logs, history = LogFollower(pipeline), History()
     if state is not None:
         try:
             pipeline.restore(state["evidence"])
             logs = LogFollower(pipeline, state["logs"])
+            history = History.from_state(state.get("history") or {"points": []})
         except (KeyError, TypeError, ValueError, AttributeError):
             log.warning("the saved evidence cannot be used, starting without it", deployment=config.name)
             pipeline = DeploymentPipeline(config)
             logs = LogFollower(pipeline)
-    return Deployment(pipeline, logs, [Target(name, pipeline) for name in config.targets])
+    targets = [Target(name, pipeline) for name in config.targets]
+    return Deployment(pipeline, logs, targets, history=history)
 
 
 def _flags(recommendation: Recommendation) -> dict[str, int | None]:
@@ -85,3 +95,17 @@ def _flags(recommendation: Recommendation) -> dict[str, int | None]:
         "max_model_len": recommendation.max_model_len.recommended,
         "max_num_seqs": recommendation.max_num_seqs.recommended,
     }
+
+
+def _point(recommendation: Recommendation, now_seconds: float) -> HistoryPoint:
+    length, cap = recommendation.max_model_len, recommendation.max_num_seqs
+    return HistoryPoint(
+        time_seconds=now_seconds,
+        max_model_len=length.recommended,
+        configured_max_model_len=length.configured,
+        max_num_seqs=cap.recommended,
+        configured_max_num_seqs=cap.configured,
+        memory_sequences=recommendation.memory.sequences,
+        latency_sequences=recommendation.latency.sequences,
+        binding=str(recommendation.binding),
+    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from vllm_advisor.arithmetic import load_arithmetic
+from vllm_advisor.ceilings.pool import PoolPrediction
+from vllm_advisor.ceilings.published import Published
 from vllm_advisor.ceilings.recommendation import Recommendation, recommend
+from vllm_advisor.ceilings.what_if import Change, Supposed, what_if
 from vllm_advisor.config import DeploymentConfig
-from vllm_advisor.evidence.deployment import DeploymentEvidence
+from vllm_advisor.evidence.deployment import DeploymentEvidence, DeploymentSnapshot
 from vllm_advisor.sources.access_logs import LoggedRequest
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.engine_sample import EngineSample
-from vllm_advisor.sources.sweep_file import Sweep, read_sweep
+from vllm_advisor.sources.sweep_file import Sweep, read_sweep, sweep_from_document, sweep_to_document
 
 __all__ = ["DeploymentPipeline"]
 
@@ -26,7 +30,10 @@ class DeploymentPipeline:
 
     def __init__(self, config: DeploymentConfig) -> None:
         self.config = config
-        self._sweep: Sweep | None = read_sweep(config.sweep_path) if config.sweep_path else None
+        self._configured_sweep = read_sweep(config.sweep_path) if config.sweep_path else None
+        self.uploaded_sweep: Sweep | None = None
+        """A sweep that was sent to the daemon, which takes the place of the configured one."""
+        self._published: Published | None = None
         self._arithmetic = load_arithmetic(config.engine)
         self.evidence = DeploymentEvidence(config.context.window_seconds, self._arithmetic.given)
 
@@ -34,6 +41,11 @@ class DeploymentPipeline:
     def problems(self) -> tuple[str, ...]:
         """Files of the configuration that could not be read, and that it does without."""
         return self._arithmetic.problems
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """The measured sweep to use where traffic does not settle the latency ceiling."""
+        return self.uploaded_sweep or self._configured_sweep
 
     def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
         """Take in one page; return whether an engine on it had restarted."""
@@ -50,12 +62,37 @@ class DeploymentPipeline:
     def recommend(self, now_seconds: float) -> Recommendation:
         """Work out the recommendation that the evidence supports at a moment."""
         snapshot = self.evidence.snapshot(now_seconds)
-        prediction = self._arithmetic.predict(snapshot.facts)
-        return recommend(self.config, snapshot, prediction=prediction, sweep=self._sweep)
+        recommendation = recommend(
+            self.config,
+            snapshot,
+            prediction=self.predict(snapshot.facts),
+            sweep=self.sweep,
+            previous=self._published,
+        )
+        self._published = recommendation.published
+        return recommendation
+
+    def predict(self, facts: EngineFacts) -> PoolPrediction | None:
+        """Return the KV pool by arithmetic of an engine that says this of itself."""
+        return self._arithmetic.predict(facts)
+
+    def what_if(self, change: Change, snapshot: DeploymentSnapshot) -> Supposed:
+        """Work out what a snapshot would support if something were otherwise."""
+        return what_if(
+            change,
+            self.config,
+            snapshot,
+            predict=lambda engine, facts: replace(self._arithmetic, engine=engine).predict(facts),
+            sweep=self.sweep,
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""
-        return self.evidence.state()
+        sweep = self.uploaded_sweep
+        return self.evidence.state() | {
+            "sweep": sweep_to_document(sweep) if sweep else None,
+            "published": self._published.state() if self._published else None,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` gave.
@@ -64,3 +101,7 @@ class DeploymentPipeline:
             KeyError, TypeError, ValueError: it is not what `state` gave.
         """
         self.evidence.restore(state)
+        sweep = state.get("sweep")
+        self.uploaded_sweep = sweep_from_document(sweep) if sweep else None
+        published = state.get("published")
+        self._published = Published.from_state(published) if published else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["format_bytes", "format_duration", "parse_duration_seconds", "parse_size_bytes"]
+__all__ = ["format_bytes", "format_duration", "format_size", "parse_duration_seconds", "parse_size_bytes"]
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 _BYTES: dict[str, int] = {"B": 1, "KB": 1000}
@@ -53,3 +53,10 @@ def format_duration(seconds: float) -> str:
 def format_bytes(size_bytes: float) -> str:
     """Write bytes in decimal gigabytes, as flags and data sheets do: ``48.1 GB``."""
     return f"{size_bytes / 1e9:.4g} GB"
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes the way a configuration takes them, exactly: ``80GB``, ``64MiB``, ``1001B``."""
+    largest_first = sorted(_BYTES.items(), key=lambda unit: unit[1], reverse=True)
+    unit, factor = next((unit, factor) for unit, factor in largest_first if size_bytes % factor == 0)
+    return f"{size_bytes // factor}{unit}"

@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from vllm_advisor.commands.serve import add_daemon_arguments
+from vllm_advisor.commands.serve import add_daemon_arguments, web_options
 from vllm_advisor.config import load_config
 from vllm_advisor.daemon import DaemonOptions, run_daemon
 from vllm_advisor.demo.access_log import FIELDS
 from vllm_advisor.demo.engine import EngineSettings
 from vllm_advisor.demo.server import serve_engine
 from vllm_advisor.logs import configure_logging
+from vllm_advisor.web.served import WebOptions
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,18 +32,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Run both until told to stop."""
     configure_logging(log_format=arguments.log_format, level=arguments.log_level)
     with TemporaryDirectory(prefix="vllm-advisor-demo-") as folder:
-        asyncio.run(_run(Path(folder), arguments.listen_address))
+        asyncio.run(_run(Path(folder), web_options(arguments)))
     return 0
 
 
-async def _run(folder: Path, listen_address: str) -> None:
+async def _run(folder: Path, options: WebOptions) -> None:
     settings = EngineSettings()
     access_log_path = folder / "access.jsonl"
     async with serve_engine(settings, access_log_path) as target:
         config_path = folder / "advisor.yml"
         config_path.write_text(_configuration(target, settings, access_log_path), encoding="utf-8")
-        options = DaemonOptions(listen_address, config_path)
-        await run_daemon(load_config(config_path), options, on_listening=_announce)
+        await run_daemon(
+            load_config(config_path), DaemonOptions(options, config_path), on_listening=_announce
+        )
 
 
 def _announce(url: str) -> None:

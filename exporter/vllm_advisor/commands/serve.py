@@ -7,11 +7,12 @@ import asyncio
 from pathlib import Path
 
 from vllm_advisor.config import config_for_target, load_config
-from vllm_advisor.daemon import DEFAULT_LISTEN_ADDRESS, DaemonOptions, run_daemon
+from vllm_advisor.daemon import DaemonOptions, run_daemon
 from vllm_advisor.errors import InputError
 from vllm_advisor.logs import FORMATS, LEVELS, configure_logging
+from vllm_advisor.web.served import DEFAULT_LISTEN_ADDRESS, WebOptions
 
-__all__ = ["add_arguments", "add_daemon_arguments", "run"]
+__all__ = ["add_arguments", "add_daemon_arguments", "run", "web_options"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help="one engine instead of a file: host:port or http://host:port")
     parser.add_argument(
         "--slo.tpot", dest="slo_tpot", help="with --target: time per output token, such as 40ms"
-    )
-    parser.add_argument(
-        "--web.enable-lifecycle", dest="lifecycle", action="store_true", help="allow POST /-/reload"
     )
     add_daemon_arguments(parser)
 
@@ -35,8 +33,36 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_LISTEN_ADDRESS,
         help="host:port to listen on (default %(default)s)",
     )
+    parser.add_argument(
+        "--web.config.file",
+        dest="web_config",
+        type=Path,
+        help="TLS and users, as other exporters take it",
+    )
+    parser.add_argument(
+        "--web.external-url",
+        dest="external_url",
+        help="where people reach it; its path comes first in ours",
+    )
+    parser.add_argument(
+        "--web.enable-lifecycle", dest="lifecycle", action="store_true", help="allow POST /-/reload"
+    )
+    parser.add_argument(
+        "--web.enable-api-writes", dest="api_writes", action="store_true", help="let the API take sweeps"
+    )
     parser.add_argument("--log.level", dest="log_level", choices=LEVELS, default="info")
     parser.add_argument("--log.format", dest="log_format", choices=FORMATS, default="auto")
+
+
+def web_options(arguments: argparse.Namespace) -> WebOptions:
+    """Return what the flags say of serving."""
+    return WebOptions(
+        listen_address=arguments.listen_address,
+        external_url=arguments.external_url,
+        web_config_path=arguments.web_config,
+        lifecycle=arguments.lifecycle,
+        api_writes=arguments.api_writes,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,6 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
         config = config_for_target(arguments.target, slo_tpot=arguments.slo_tpot)
     else:
         config = load_config(arguments.config_file)
-    options = DaemonOptions(arguments.listen_address, arguments.config_file, arguments.lifecycle)
+    options = DaemonOptions(web_options(arguments), arguments.config_file)
     asyncio.run(run_daemon(config, options))
     return 0

@@ -10,6 +10,7 @@ from vllm_advisor.evidence.interval import counters_fell, interval_between
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
+from vllm_advisor.evidence.timeline import Timeline
 from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
 from vllm_advisor.sources.access_logs import LoggedRequest
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
@@ -99,6 +100,7 @@ class DeploymentEvidence:
         self.lengths = ContextLengths(context_window_seconds)
         self.latency = LatencyEvidence()
         self.occupancy = Occupancy()
+        self.timeline = Timeline()
         self.shape = TrafficShape(context_window_seconds)
         self._given = given or EngineFacts()
         self._target_facts: dict[str, EngineFacts] = {}
@@ -143,6 +145,7 @@ class DeploymentEvidence:
     def snapshot(self, now_seconds: float) -> DeploymentSnapshot:
         """Return what all of it says at one moment, the caller's clock being the only one."""
         self._forget_the_vanished(now_seconds)
+        self.timeline.forget(now_seconds)
         self._settle_signature(now_seconds)
         agreeing = [engine for engine in self._engines.values() if engine.signature == self._signature]
         facts = _with_smallest_pool([engine.facts for engine in agreeing]) or self._given
@@ -174,6 +177,7 @@ class DeploymentEvidence:
             "lengths": self.lengths.state(),
             "latency": self.latency.state(),
             "occupancy": self.occupancy.state(),
+            "timeline": self.timeline.state(),
             "shape": self.shape.state(),
             "signature": list(self._signature) if self._signature else None,
             "last_observation_seconds": self._last_observation_seconds,
@@ -184,6 +188,7 @@ class DeploymentEvidence:
         self.lengths = ContextLengths.from_state(state["lengths"], self._context_window_seconds)
         self.latency = LatencyEvidence.from_state(state["latency"])
         self.occupancy = Occupancy.from_state(state["occupancy"])
+        self.timeline = Timeline.from_state(state.get("timeline") or {})
         self.shape.restore(state["shape"])
         self._signature = tuple(state["signature"]) if state["signature"] else None
         self._last_observation_seconds = state["last_observation_seconds"]
@@ -212,6 +217,7 @@ class DeploymentEvidence:
         elif self._signature is None or engine.signature == self._signature:
             self.latency.observe(engine_id, interval)
             self.occupancy.observe(interval)
+            self.timeline.observe(interval)
             self.shape.observe(interval)
             self.lengths.observe_histograms(interval)
         return restarted

@@ -13,7 +13,7 @@ from typing import Any
 
 from vllm_advisor.errors import InputError
 
-__all__ = ["Sweep", "SweepLevel", "read_sweep", "sweep_from_document", "sweep_to_document"]
+__all__ = ["Sweep", "SweepLevel", "read_sweep", "sweep_from_document", "sweep_from_text", "sweep_to_document"]
 
 _TPOT = re.compile(r"tpot_(mean|p\d+(?:\.\d+)?)")
 _RATE = "tokens_per_second_per_user"
@@ -62,6 +62,15 @@ def read_sweep(path: Path) -> Sweep:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
         raise InputError("is not UTF-8 text", path=path) from error
+    return sweep_from_text(text, path)
+
+
+def sweep_from_text(text: str, path: Path | None = None) -> Sweep:
+    """Build a sweep from the content of a sweep file, JSON or CSV.
+
+    Raises:
+        InputError: a value in it is wrong; names the line or the key.
+    """
     return _from_json(text, path) if text.lstrip().startswith(("{", "[")) else _from_csv(text, path)
 
 
@@ -98,7 +107,7 @@ class _Place:
         return InputError(problem, path=self.path, line=self.line, key=key or None)
 
 
-def _from_json(text: str, path: Path) -> Sweep:
+def _from_json(text: str, path: Path | None) -> Sweep:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -106,7 +115,7 @@ def _from_json(text: str, path: Path) -> Sweep:
     return sweep_from_document(document, path)
 
 
-def _from_csv(text: str, path: Path) -> Sweep:
+def _from_csv(text: str, path: Path | None) -> Sweep:
     rows = csv.DictReader(text.splitlines(), skipinitialspace=True, restkey="", restval="")
     if "concurrency" not in (rows.fieldnames or ()):
         raise InputError("expected a column named concurrency", path=path, line=1, key="concurrency")

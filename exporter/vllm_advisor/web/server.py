@@ -2,79 +2,56 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from pathlib import Path
 
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from vllm_advisor.web import doors, pages
+from vllm_advisor.web.api import api_routes
+from vllm_advisor.web.api.problem import answer_problems
+from vllm_advisor.web.listener import path_prefix
 from vllm_advisor.web.metrics import RecommendationCollector
-from vllm_advisor.web.recommendation_json import document
-from vllm_advisor.web.served import Served
-from vllm_advisor.web.status import status_page
+from vllm_advisor.web.security import add_security_headers, refuse_other_sites
+from vllm_advisor.web.served import SERVED, Served
 from vllm_advisor.web.targets import TargetCollector
 
 __all__ = ["build_app"]
 
-_SERVED = web.AppKey("served", Served)
+_STATIC = Path(__file__).parent / "static"
+_LARGEST_UPLOAD_BYTES = 1_000_000
 
 
 def build_app(served: Served) -> web.Application:
     """Build the application that serves metrics, API, status page and management doors."""
-    app = web.Application()
-    app[_SERVED] = served
+    app = web.Application(
+        middlewares=[answer_problems, refuse_other_sites], client_max_size=_LARGEST_UPLOAD_BYTES
+    )
+    app[SERVED] = served
+    app.on_response_prepare.append(add_security_headers)
     served.telemetry.registry.register(
         RecommendationCollector(served.recommendations, served.changed_seconds)
     )
     served.telemetry.registry.register(TargetCollector(served.targets))
-    app.add_routes(
-        [
-            web.get("/", _status),
-            web.get("/metrics", make_aiohttp_handler(served.telemetry.registry)),
-            web.get("/api/v1/recommendations", _recommendations),
-            web.get("/targets", _targets),
-            web.get("/-/healthy", _healthy),
-            web.get("/-/ready", _ready),
-            web.post("/-/reload", _reload),
-            web.put("/-/reload", _reload),
-        ]
-    )
+    prefix = path_prefix(served.options.external_url)
+    app.add_routes(_routes(served, prefix))
+    app.add_routes(api_routes(prefix))
+    if prefix:
+        app.router.add_get("/", pages.to_prefix)
+        app.router.add_get(prefix, pages.to_prefix)
     return app
 
 
-async def _status(request: web.Request) -> web.Response:
-    served = request.app[_SERVED]
-    page = status_page(list(served.recommendations().values()), served.targets())
-    return web.Response(text=page, content_type="text/html")
-
-
-async def _recommendations(request: web.Request) -> web.Response:
-    return _json(document(list(request.app[_SERVED].recommendations().values())))
-
-
-async def _targets(request: web.Request) -> web.Response:
-    return _json({"targets": request.app[_SERVED].targets()})
-
-
-async def _healthy(_request: web.Request) -> web.Response:
-    return web.Response(text="vllm-advisor is healthy.\n")
-
-
-async def _ready(request: web.Request) -> web.Response:
-    if request.app[_SERVED].ready():
-        return web.Response(text="vllm-advisor is ready.\n")
-    return web.Response(status=503, text="vllm-advisor has not evaluated its deployments yet.\n")
-
-
-async def _reload(request: web.Request) -> web.Response:
-    served = request.app[_SERVED]
-    if not served.lifecycle:
-        return web.Response(status=403, text="Lifecycle API is off: start with --web.enable-lifecycle.\n")
-    problem = await served.reload()
-    if problem:
-        return web.Response(status=500, text=f"failed to reload config: {problem}\n")
-    return web.Response(text="reloaded\n")
-
-
-def _json(value: dict[str, Any]) -> web.Response:
-    return web.Response(text=json.dumps(value, allow_nan=False), content_type="application/json")
+def _routes(served: Served, prefix: str) -> list[web.AbstractRouteDef]:
+    return [
+        web.get(f"{prefix}/", pages.overview),
+        web.get(f"{prefix}/deployments/{{name}}", pages.deployment),
+        web.get(f"{prefix}/targets", pages.targets),
+        web.get(f"{prefix}/config", pages.configuration),
+        web.static(f"{prefix}/static", _STATIC),
+        web.get(f"{prefix}/metrics", make_aiohttp_handler(served.telemetry.registry)),
+        web.get(f"{prefix}/-/healthy", doors.healthy),
+        web.get(f"{prefix}/-/ready", doors.ready),
+        web.post(f"{prefix}/-/reload", doors.reload),
+        web.put(f"{prefix}/-/reload", doors.reload),
+    ]

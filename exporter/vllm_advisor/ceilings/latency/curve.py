@@ -27,6 +27,7 @@ class CurvePoint:
         tpot_seconds: time per output token at the target's statistic, after the monotone fit.
         output_tokens_per_second: throughput of the whole engine there, None where unknown.
         weight: what the point rests on: decoded tokens from traffic, requests from a sweep.
+        error_ratio: standard error of ``tpot_seconds``, relative to it; None where unknown.
     """
 
     concurrency: float
@@ -34,6 +35,7 @@ class CurvePoint:
     output_tokens_per_second: float | None
     weight: float
     source: CurveSource
+    error_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

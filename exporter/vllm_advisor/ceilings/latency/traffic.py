@@ -29,7 +29,7 @@ _SPAN = 2.0
 """How many fold concurrency must have varied for its slope to carry an extrapolation."""
 _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
-_LEANING_RATIO = 0.002
+_LEANING_RATIO = 0.004
 """How far under the target the crossing is read: a ceiling too high costs more than one too low."""
 _TIGHT_RATIO = 0.15
 """Half-width of the interval, over the ceiling, up to which a crossing counts as measured."""
@@ -49,7 +49,7 @@ def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling
         return unknown
     quantile = None if isinstance(slo.quantile, str) else slo.quantile
     curve = _curve(bins, spread_at_bins(snapshot, quantile), standard_error_factor(quantile))
-    ceiling = replace(unknown, observed_to=math.floor(curve.observed_to), curve=_points(bins, curve.tpot))
+    ceiling = replace(unknown, observed_to=math.floor(curve.observed_to), curve=_points(bins, curve))
     return _placed(ceiling, curve)
 
 
@@ -85,12 +85,12 @@ def _curve(bins: LatencyBins, spread: Spread, error_factor: float) -> _Curve:
     return _Curve(bins.concurrency, tpot, np.hypot(sampling, scaling), bins.stretches)
 
 
-def _points(bins: LatencyBins, tpot: Floats) -> tuple[CurvePoint, ...]:
-    columns = (bins.concurrency, tpot, bins.output_tokens_per_second, bins.tokens)
+def _points(bins: LatencyBins, curve: _Curve) -> tuple[CurvePoint, ...]:
+    columns = (bins.concurrency, curve.tpot, bins.output_tokens_per_second, bins.tokens, curve.error)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
-        CurvePoint(concurrency, seconds, throughput, tokens, CurveSource.TRAFFIC)
-        for concurrency, seconds, throughput, tokens in rows
+        CurvePoint(concurrency, seconds, throughput, tokens, CurveSource.TRAFFIC, error)
+        for concurrency, seconds, throughput, tokens, error in rows
     )
 
 

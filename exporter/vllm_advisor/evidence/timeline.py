@@ -1,0 +1,134 @@
+"""Occupancy moment by moment over the last day: what a chart of it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, Self
+
+from vllm_advisor.evidence.interval import Interval
+
+__all__ = ["Timeline", "TimelinePoint"]
+
+_DAY_SECONDS = 86400.0
+_HOUR_SECONDS = 3600.0
+_COARSE_SECONDS = 300.0
+_FINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePoint:
+    """A stretch of time, over all engines of a deployment.
+
+    Args:
+        start_seconds: Unix time of its beginning.
+        seconds: how long it is.
+        running_mean: sequences running on one engine; ``running_max`` the most on any.
+        waiting_mean: requests waiting before one engine.
+        kv_used_mean_ratio: share of the KV pool in use, None where no page told.
+        kv_used_max_ratio: the most on any engine, likewise.
+    """
+
+    start_seconds: float
+    seconds: float
+    running_mean: float
+    running_max: float
+    waiting_mean: float
+    kv_used_mean_ratio: float | None
+    kv_used_max_ratio: float | None
+
+
+@dataclass(slots=True)
+class _Cell:
+    """Sums over the engine-seconds of one stretch."""
+
+    seconds: float = 0.0
+    running: float = 0.0
+    running_max: float = 0.0
+    waiting: float = 0.0
+    kv_seconds: float = 0.0
+    kv_used: float = 0.0
+    kv_used_max: float = 0.0
+
+    def add(self, interval: Interval) -> None:
+        seconds, running, used = interval.seconds, interval.running or 0.0, interval.kv_used_ratio
+        self.seconds += seconds
+        self.running += running * seconds
+        self.running_max = max(self.running_max, running)
+        self.waiting += (interval.waiting or 0.0) * seconds
+        if used is not None and 0 <= used <= 1:
+            self.kv_seconds += seconds
+            self.kv_used += used * seconds
+            self.kv_used_max = max(self.kv_used_max, used)
+
+    def point(self, start_seconds: float, grain_seconds: float) -> TimelinePoint:
+        known = self.kv_seconds > 0
+        return TimelinePoint(
+            start_seconds=start_seconds,
+            seconds=grain_seconds,
+            running_mean=self.running / self.seconds,
+            running_max=self.running_max,
+            waiting_mean=self.waiting / self.seconds,
+            kv_used_mean_ratio=self.kv_used / self.kv_seconds if known else None,
+            kv_used_max_ratio=self.kv_used_max if known else None,
+        )
+
+
+class Timeline:
+    """Rolling occupancy of a deployment: five-minute stretches of a day, ten-second ones of the last hour.
+
+    Memory: at most 650 stretches of seven numbers. Only the five-minute ones outlive a restart.
+    """
+
+    def __init__(self) -> None:
+        self._coarse: dict[int, _Cell] = {}
+        self._fine: dict[int, _Cell] = {}
+
+    def observe(self, interval: Interval) -> None:
+        """Take in what one engine did between two pages."""
+        if not interval.awake:
+            return
+        end_seconds = interval.end_seconds
+        self._coarse.setdefault(int(end_seconds // _COARSE_SECONDS), _Cell()).add(interval)
+        self._fine.setdefault(int(end_seconds // _FINE_SECONDS), _Cell()).add(interval)
+
+    def forget(self, now_seconds: float) -> None:
+        """Drop what is older than the day, and fine stretches older than the hour."""
+        self._coarse = _younger(self._coarse, (now_seconds - _DAY_SECONDS) / _COARSE_SECONDS)
+        self._fine = _younger(self._fine, (now_seconds - _HOUR_SECONDS) / _FINE_SECONDS)
+
+    def points(self) -> tuple[TimelinePoint, ...]:
+        """Return the day in order of time, as finely as it is known."""
+        first_fine = min(self._fine, default=0) * _FINE_SECONDS if self._fine else float("inf")
+        coarse = (
+            cell.point(number * _COARSE_SECONDS, _COARSE_SECONDS)
+            for number, cell in sorted(self._coarse.items())
+            if (number + 1) * _COARSE_SECONDS <= first_fine
+        )
+        fine = (
+            cell.point(number * _FINE_SECONDS, _FINE_SECONDS) for number, cell in sorted(self._fine.items())
+        )
+        return (*coarse, *fine)
+
+    def state(self) -> dict[str, Any]:
+        """Return the five-minute stretches as plain JSON values, an hour under one key."""
+        hours: dict[str, Any] = {}
+        for number, cell in self._coarse.items():
+            hour = str(int(number * _COARSE_SECONDS // _HOUR_SECONDS))
+            hours.setdefault(hour, []).append([number, *astuple(cell)])
+        return hours
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild what `state` gave."""
+        timeline = cls()
+        for stretches in state.values():
+            for number, *sums in stretches:
+                timeline._coarse[int(number)] = _Cell(*map(float, sums))
+        return timeline
+
+
+def _younger(cells: dict[int, _Cell], oldest: float) -> dict[int, _Cell]:
+    if not cells or min(cells) >= oldest:
+        return cells
+    return {number: cell for number, cell in cells.items() if number >= oldest}
