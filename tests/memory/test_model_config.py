@@ -151,6 +151,8 @@ def test_pipeline_stages_take_the_larger_part() -> None:
         (LLAMA_70B | {"num_hidden_layers": "80"}, "num_hidden_layers: expected a whole number"),
         (LLAMA_70B | {"head_dim": -1}, "head_dim: expected a whole number"),
         (LLAMA_70B | {"num_attention_heads": None}, "num_attention_heads: is missing"),
+        (LLAMA_70B | {"head_dim": float("inf")}, "head_dim: expected a whole number"),
+        (LLAMA_70B | {"layer_types_count": {"mamba": 1e300}}, "mamba_expand: is missing"),
         (LLAMA_70B | {"num_hidden_layers": 10**9}, "num_hidden_layers: expected at most 10,000 layers"),
         ({**LLAMA_70B, "layer_types": ["full_attention"] * 3}, "layer_types: describes 3 layers of 80"),
         ({**LLAMA_70B, "layer_types": ["psychic"] * 80}, "layer_types: names a kind of layer"),

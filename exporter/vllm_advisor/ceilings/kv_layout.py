@@ -44,7 +44,7 @@ def kv_layout(model: ModelConfig, flags: EngineFlags) -> KvLayout:
     specs = layer_specs(model, flags)
     block_size = _block_size(specs, flags)
     paged = [_page(spec, block_size) for spec in specs]
-    stages = _stages(model.layers, flags.pipeline_parallel_size)
+    stages = _stages(model.layers, min(flags.pipeline_parallel_size, model.layers))
     if _is_one_group(specs):
         groups = [paged]
         bytes_per_block = max(

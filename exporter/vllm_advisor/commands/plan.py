@@ -63,7 +63,21 @@ def _question(arguments: argparse.Namespace, report: StartupReport) -> PlanQuest
         reported_len_tokens=report.max_model_len or (length if length != -1 else None),
         latency_asked=arguments.sweep is not None,
         latency_sequences=_latency_ceiling(arguments) if arguments.sweep else None,
+        said=_of_the_log(report) if arguments.startup_log else (),
     )
+
+
+def _of_the_log(report: StartupReport) -> tuple[str, ...]:
+    if report.is_empty:
+        return ("The startup log tells of no start.",)
+    if not report.refused:
+        return ()
+    needed, available = (
+        "an unknown size" if size is None else f"{size / 2**30:.2f} GiB"
+        for size in (report.needed_bytes, report.available_bytes)
+    )
+    longest = f"; it could have served {report.longest_tokens:,} tokens" if report.longest_tokens else ""
+    return (f"The engine refused to start: one sequence needs {needed} of {available}{longest}.",)
 
 
 def _latency_ceiling(arguments: argparse.Namespace) -> int | None:

@@ -26,6 +26,7 @@ class PlanQuestion:
         engine_tokens: what the engine reported, at ``reported_len_tokens``.
         latency_asked: whether a sweep was given.
         latency_sequences: the ceiling that it gave.
+        said: what else there is to say of what was given.
     """
 
     max_model_len: int | None
@@ -36,6 +37,7 @@ class PlanQuestion:
     reported_len_tokens: int | None
     latency_asked: bool
     latency_sequences: int | None
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class PlanAnswer:
 
 def answer_plan(prediction: PoolPrediction, question: PlanQuestion) -> PlanAnswer:
     """Work everything out that follows from a prediction and what was asked."""
-    notes = list(prediction.model.notes)
+    notes = [*prediction.model.notes, *question.said]
     length = _max_model_len(prediction, question, notes)
     ceiling = prediction.sequences(length) if length else None
     solved = prediction.largest_cap(length) if length else None

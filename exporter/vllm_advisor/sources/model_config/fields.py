@@ -52,7 +52,8 @@ class Fields:
         value = self.get(*names)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+        whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
+        if isinstance(value, bool) or not whole or value < 0:
             raise self.problem(names[0], f"expected a whole number over zero, not {value!r}")
         return int(value) or None
 

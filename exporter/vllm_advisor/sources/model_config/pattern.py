@@ -83,7 +83,7 @@ def _listed(text: Fields, layers: int) -> tuple[LayerKind, ...]:
 def _counted(text: Fields, layers: int) -> tuple[LayerKind, ...]:
     """Read a summary that says how many layers of each kind there are, and not where."""
     counts = text.section("layer_types_count")
-    kinds = [_WORDS.get(word) for word in counts.given for _ in range(counts.count(word))]
+    kinds = [_WORDS.get(word) for word in counts.given for _ in range(min(counts.count(word), layers))]
     return _of_length(text, "layer_types_count", kinds, layers) if kinds else ()
 
 

@@ -1,0 +1,174 @@
+"""``plan`` beyond the worked example: what it compares, solves, and says when it cannot answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.memory import DATA, LLAMA_70B, ground_truth, plan_json, plan_text, predicted, saved
+from vllm_advisor.ceilings.engine_flags import EngineFlags
+from vllm_advisor.ceilings.needs import gpus_for, utilization_for
+
+_CONFIGS = {row["name"]: row["config"] for row in ground_truth()["rows"]}
+_GPU = {"gpu_memory_bytes": 80 * 10**9, "quantization": "fp8"}
+
+
+def test_a_startup_log_is_compared_with(tmp_path: Path) -> None:
+    """Flags and length come from the log, and the prediction agrees with its token line."""
+    answer = plan_json(
+        "--model-config", saved(tmp_path, _CONFIGS["granite4"]),
+        "--startup-log", str(DATA / "logs" / "startup-granite4.log"), "--block-size", "128",
+    )  # fmt: skip
+
+    assert (answer["max_model_len"], answer["engine_tokens"], answer["error_ratio"]) == (8192, 180224, 0.0)
+    assert answer["diagnosis"] is None
+
+
+def test_a_gap_to_the_engine_is_explained(tmp_path: Path) -> None:
+    """Twice the tokens on the engine's side is an fp8 cache."""
+    arguments = (
+        "--model-config", saved(tmp_path, LLAMA_70B), "--kv-cache-memory", "40GB", "-tp", "4",
+        "--max-model-len", "8192", "--kv-tokens", str(2 * 488272),
+    )  # fmt: skip
+    answer = plan_json(*arguments)
+
+    assert answer["error_ratio"] == pytest.approx(-0.5, abs=0.001)
+    assert "values in 8 bits" in answer["diagnosis"]
+    assert answer["diagnosis"] in plan_text(*arguments)
+
+
+def test_a_refusal_in_the_log_is_told(tmp_path: Path) -> None:
+    """A log of an engine that refused to start is answered with what it said."""
+    answer = plan_json(
+        "--model-config", saved(tmp_path, _CONFIGS["llama-gqa"]), "--block-size", "128",
+        "--startup-log", str(DATA / "logs" / "startup-error-pool-too-small.log"),
+    )  # fmt: skip
+
+    assert answer["memory_ceiling"] == 0
+    assert any("needs 0.25 GiB of 0.06 GiB; it could have served 32,640" in note for note in answer["notes"])
+
+
+def test_a_negative_pool_is_shown_as_one(tmp_path: Path) -> None:
+    """Weights larger than the GPU leave a pool below zero, no tokens and no sequences."""
+    answer = plan_json("--model-config", saved(tmp_path, LLAMA_70B), "--gpu-memory", "80GB", "-tp", "1")
+
+    assert answer["kv_pool_bytes_per_gpu"] < -60e9
+    assert (answer["kv_pool_tokens"], answer["memory_ceiling"]) == (0, 0)
+    assert answer["recommended_max_num_seqs"] is None
+    assert any("Nothing is left for the KV cache" in note for note in answer["notes"])
+
+
+def test_cap_and_pool_are_solved_together() -> None:
+    """The largest cap that its own pool holds: one more sequence to profile would leave too little."""
+    prediction = predicted(LLAMA_70B, EngineFlags(tensor_parallel_size=4), **_GPU)
+    cap = prediction.largest_cap(4096)
+
+    assert cap is not None
+    assert prediction.with_max_num_seqs(cap).sequences(4096) >= cap
+    assert prediction.with_max_num_seqs(cap + 1).sequences(4096) < cap + 1
+    assert cap > (prediction.sequences(4096) or 0)
+
+
+@pytest.mark.parametrize("sequences", [10, 40, 60])
+def test_the_utilization_for_some_sequences_is_enough(sequences: int) -> None:
+    """An engine run at the utilization that is named holds them, and one block less would not do."""
+    flags = EngineFlags(tensor_parallel_size=4, max_num_seqs=sequences)
+    prediction = predicted(LLAMA_70B, flags, **_GPU)
+    ratio = utilization_for(prediction, 8192, sequences)
+
+    assert ratio is not None
+    enough = predicted(
+        LLAMA_70B, EngineFlags(tensor_parallel_size=4, max_num_seqs=sequences, utilization=ratio), **_GPU
+    )
+    assert enough.blocks == pytest.approx(sequences * 512 + 1, abs=1)
+
+
+def test_the_gpus_for_some_sequences_are_enough() -> None:
+    """The smallest number of ranks that holds them: half of it does not."""
+    prediction = predicted(LLAMA_70B, EngineFlags(tensor_parallel_size=2), **_GPU)
+    ranks = gpus_for(prediction, 32768, 40)
+    half, whole = (
+        predicted(LLAMA_70B, EngineFlags(tensor_parallel_size=number, max_num_seqs=60), **_GPU).sequences(
+            32768
+        )
+        for number in ((ranks or 0) // 2, ranks or 0)
+    )
+
+    assert ranks == 8
+    assert (half or 0) < 40 <= (whole or 0)
+
+
+def test_more_ranks_than_kv_heads_do_not_help() -> None:
+    """Eight KV heads are replicated beyond eight ranks, so what does not fit eight is not promised."""
+    prediction = predicted(LLAMA_70B, EngineFlags(tensor_parallel_size=2), **_GPU)
+
+    assert gpus_for(prediction, 32768, 400) is None
+
+
+def test_without_a_gpu_the_bytes_of_a_token_are_answered(tmp_path: Path) -> None:
+    """What does not follow from what was given is null, and the notes say what is missing."""
+    answer = plan_json("--model-config", saved(tmp_path, LLAMA_70B), "--max-model-len", "32K")
+
+    assert (answer["kv_bytes_per_token"], answer["max_model_len"]) == (327680, 32768)
+    assert (answer["kv_pool_tokens"], answer["memory_ceiling"], answer["binding"]) == (None, None, "none")
+    assert "The pool cannot be sized without the GPU's memory." in answer["notes"]
+
+
+def test_the_models_own_maximum_bounds_the_traffic(tmp_path: Path) -> None:
+    """Traffic that asks for more than the model was made for gets the model's maximum, and is told."""
+    document = LLAMA_70B | {"max_position_embeddings": 8192}
+    answer = plan_json("--model-config", saved(tmp_path, document), "--context-tokens", "9500")
+
+    assert answer["max_model_len"] == 8192
+    assert any("asks for 12,288 tokens" in note for note in answer["notes"])
+
+
+def test_the_text_explains_a_hybrid(tmp_path: Path) -> None:
+    """Why the two lines of a hybrid differ, what a request takes and what a shorter length gives."""
+    text = plan_text(
+        "--model-config", saved(tmp_path, _CONFIGS["granite4"]), "--kv-cache-memory-bytes", "268435456",
+        "--max-model-len", "8192", "--block-size", "128",
+    )  # fmt: skip
+
+    assert "maximum concurrency for 8,192 tokens 22.00x" in text
+    assert "3 x 3 for state" in text
+    assert "the shortest request takes 10 blocks" in text
+    assert "The concurrency line is the one to trust" in text
+    assert "       4,096       34" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--kv-cache-dtype", "fp3"], 1, "--kv-cache-dtype: fp3 is not known"),
+        (["--quantization", "magic"], 1, "--quantization: magic is not known"),
+        (["--speculative-config", "{"], 1, "--speculative-config: expected a JSON object"),
+        (["--startup-log", "nowhere.log"], 1, "nowhere.log: cannot be read"),
+        (["--gpu-memory", "80"], 2, "expected a size such as 80GB"),
+        (["--vllm-version", "latest"], 2, "expected a vLLM version such as 0.32.0"),
+        (["--gpu-memory-utilization", "92"], 2, "expected a share over 0 and at most 1"),
+        (["--max-model-len", "long"], 2, "expected tokens such as 32768, 32k or auto"),
+    ],
+)
+def test_wrong_flags_are_named(arguments: list[str], status: int, message: str, tmp_path: Path) -> None:
+    """One line on stderr names the flag; a value that cannot be right exits 1, one that cannot be read 2."""
+    command = [sys.executable, "-m", "vllm_advisor", "plan", "--model-config", saved(tmp_path, LLAMA_70B)]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+
+    assert done.returncode == status
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_config_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    """An unknown architecture ends in one line that names file and field."""
+    path = saved(tmp_path, {"architectures": ["WibbleForCausalLM"]})
+    command = [sys.executable, "-m", "vllm_advisor", "plan", "--model-config", path, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{path}: architectures: WibbleForCausalLM is not known" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
