@@ -48,18 +48,14 @@ class ContextLengths:
         self._oldest = -math.inf
         self._late = 0
 
-    def observe(self, request: LoggedRequest) -> None:
-        """Take in one logged request."""
-        self._pending.append(request)
+    def observe(self, logged: LoggedRequest | ServedBlock) -> None:
+        """Take in one logged request, or a block of them."""
+        if isinstance(logged, ServedBlock):
+            self._count(logged)
+            return
+        self._pending.append(logged)
         if len(self._pending) >= _PENDING:
             self._flush()
-
-    def observe_block(self, block: ServedBlock) -> None:
-        """Take in many served requests at once."""
-        numbers = np.floor(block.time_seconds / self._slot_seconds)
-        for number in np.unique(numbers):
-            rows = slice(None) if numbers.size == 1 else numbers == number
-            self._add(int(number), _counts(block, rows), _seen(block, rows))
 
     def observe_histograms(self, interval: Interval) -> None:
         """Take in what one engine's prompt and generation histograms gained between two pages."""
@@ -149,9 +145,15 @@ class ContextLengths:
             else:
                 others[self._number(request.time_seconds or 0.0)].append(request)
         if served:
-            self.observe_block(_block(served))
+            self._count(_block(served))
         for number, requests in others.items():
             self._add(number, _asked_counts(requests), _seen_others(requests))
+
+    def _count(self, block: ServedBlock) -> None:
+        numbers = np.floor(block.time_seconds / self._slot_seconds)
+        for number in np.unique(numbers):
+            rows = slice(None) if numbers.size == 1 else numbers == number
+            self._add(int(number), _counts(block, rows), _seen(block, rows))
 
     def _add(self, number: int, counts: NDArray[np.int64], seen: Slot) -> None:
         if number <= self._oldest:
