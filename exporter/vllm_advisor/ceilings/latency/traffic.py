@@ -29,7 +29,7 @@ _SPAN = 2.0
 """How many fold concurrency must have varied for its slope to carry an extrapolation."""
 _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
-_LEANING_RATIO = 0.004
+_LEANING_RATIO = 0.002
 """How far under the target the crossing is read: a ceiling too high costs more than one too low."""
 _TIGHT_RATIO = 0.15
 """Half-width of the interval, over the ceiling, up to which a crossing counts as measured."""
