@@ -19,8 +19,8 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import yaml
-from support.daemon_process import daemon_process
 
+from support.daemon_process import daemon_process
 from vllm_advisor.demo.engine import EngineSettings
 from vllm_advisor.demo.server import serve_engine
 
@@ -101,7 +101,9 @@ class Webhook(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Delivery)
         self.delivered: list[tuple[str, dict[str, Any]]] = []
 
-    def received(self, name: str, deployment: str, status: str = "firing") -> tuple[str, dict[str, Any]] | None:
+    def received(
+        self, name: str, deployment: str, status: str = "firing"
+    ) -> tuple[str, dict[str, Any]] | None:
         """Return the path and the alert of the first delivery, None as long as there is none."""
         for path, alert in list(self.delivered):
             labels = alert["labels"]
@@ -153,7 +155,9 @@ def alertmanager(folder: Path, webhook_port: int) -> Iterator[Alertmanager]:
 
 
 @contextmanager
-def prometheus(folder: Path, jobs: dict[str, list[str]], alertmanager_url: str | None = None) -> Iterator[Prometheus]:
+def prometheus(
+    folder: Path, jobs: dict[str, list[str]], alertmanager_url: str | None = None
+) -> Iterator[Prometheus]:
     """Run Prometheus with the shipped rules, but for how long alerts must hold and what is stale."""
     for name in ("vllm-advisor", "vllm-only"):
         text = (ROOT / f"rules/{name}.yml").read_text(encoding="utf-8")
@@ -248,7 +252,7 @@ class Stack:
 
 @contextmanager
 def monitoring_stack(folder: Path) -> Iterator[Stack]:
-    """Run all of it; ``slow`` misses its target, the cap of ``capped`` binds, and ``gone`` goes when told to."""
+    """Run all of it: ``slow`` misses its target, the cap of ``capped`` binds, ``gone`` goes when told to."""
     with ExitStack() as stack:
         served = stack.enter_context(engines())
         served.start("slow", EngineSettings(model_name="slow-model"), folder)

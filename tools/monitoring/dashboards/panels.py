@@ -122,7 +122,7 @@ def table_of(
         height: in units of Grafana's grid.
     """
     panel = table.Panel().title(title).description(description).datasource(DATASOURCE).unit("none")
-    panel = panel.span(24).height(height).no_value("not known").thresholds(_thresholds({}))
+    panel = panel.span(24).height(height).no_value("not known").thresholds(_thresholds({})).show_header(True)
     shown = [column.source for column in columns if isinstance(column.source, Query)]
     fields = {}
     for ref, query in _with_refs([*shown, *of_labels]):
