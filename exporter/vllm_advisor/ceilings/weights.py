@@ -44,7 +44,7 @@ def weights_per_gpu(
     """Return the weights of one GPU, None where nothing says how many parameters there are.
 
     Args:
-        model: counted where ``parameters`` is not given.
+        model: its checkpoint's size where ``parameters`` is not given, else its parameters counted.
         flags: for the dtype and the ranks that share the weights.
         parameters: of the whole model.
         quantization: as ``--quantization``, or what the checkpoint is stored in.
@@ -58,6 +58,12 @@ def weights_per_gpu(
         )
     if model is None:
         return None
+    as_stored = quantization is None and flags.dtype in {"auto", model.dtype}
+    if model.checkpoint_bytes is not None and as_stored:
+        stored_bytes = model.checkpoint_bytes / ranks
+        return Estimate.around(
+            stored_bytes, 0.97, 1.06, f"{model.checkpoint_bytes / 1e9:.4g} GB of checkpoint"
+        )
     if not model.weights.missing:
         size_bytes = _counted_bytes(model, flags, quantization)
         return Estimate.around(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from vllm_advisor.ceilings.diagnosis import Diagnosis, diagnose
+from vllm_advisor.ceilings.engine_version import HYBRID_PREFIX_CACHING, HYBRID_PREFIX_CACHING_DEFAULT
 from vllm_advisor.ceilings.kv_pages import Keeps
 from vllm_advisor.ceilings.pool import PoolPrediction
 
@@ -103,8 +104,7 @@ def answer_plan(prediction: PoolPrediction, question: PlanQuestion) -> PlanAnswe
     _note_pool(prediction, length, notes)
     _note_cap(prediction, length, ceiling, solved, notes)
     slots = _state_slots(prediction)
-    if slots is not None:
-        notes.append(f"State layers hold {slots:,} sequences at most, however short they are.")
+    _note_states(prediction, slots, notes)
     return PlanAnswer(
         prediction=prediction,
         max_model_len=length,
@@ -191,6 +191,17 @@ def _note_pool(prediction: PoolPrediction, length: int | None, notes: list[str])
     if length and not layout.is_plain and prediction.blocks:
         notes.append(
             "The token count is a concurrency in token units at this length; it cannot be divided by another."
+        )
+
+
+def _note_states(prediction: PoolPrediction, slots: int | None, notes: list[str]) -> None:
+    if slots is not None:
+        notes.append(f"State layers hold {slots:,} sequences at most, however short they are.")
+    flags = prediction.flags
+    opt_in = HYBRID_PREFIX_CACHING <= flags.version < HYBRID_PREFIX_CACHING_DEFAULT
+    if slots is not None and flags.prefix_caching is None and opt_in:
+        notes.append(
+            "Prefix caching is taken to be on; with --no-enable-prefix-caching each state takes a block less."
         )
 
 

@@ -127,8 +127,8 @@ def _what_it_takes(answer: PlanAnswer) -> Iterator[str]:
             else f"  --tensor-parallel-size {ranks}"
         )
     elif ratio is None or ratio > 1:
-        yield "  no tensor-parallel size up to 64: ranks beyond the KV heads replicate them. A shorter context,"
-        yield "  an fp8 cache or more data-parallel engines would."
+        yield "  no tensor-parallel size up to 64: ranks beyond the KV heads replicate them. A shorter"
+        yield "  context, an fp8 cache or more data-parallel engines would."
     step_bytes = prediction.inputs.gpu_memory_bytes // 100
     tokens = step_bytes // max(1, prediction.layout.rank_token_bytes)
     yield f"Each 0.01 of utilization buys {format_bytes(step_bytes)} a GPU, or {tokens:,} tokens. What it"

@@ -171,6 +171,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "mamba_d_head": "auto",
     },
     "nemotron_h": {
+        "mamba_ssm_cache_dtype": "float32",
         "mamba_num_heads": 128,
         "mamba_head_dim": 64,
         "ssm_state_size": 128,

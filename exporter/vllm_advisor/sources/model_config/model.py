@@ -68,6 +68,7 @@ class ModelConfig:
         dtype: of its parameters, as written.
         hidden_size: 0 where the config does not say.
         drafter_layers: that the checkpoint brings for multi-token prediction.
+        checkpoint_bytes: of its weights on disk, where they lie beside the config.
         multimodal: whether the language model is one section among others.
         notes: what was assumed while reading.
     """
@@ -88,5 +89,6 @@ class ModelConfig:
     experts_per_token: int | None = None
     expert_width: int | None = None
     drafter_layers: int = 0
+    checkpoint_bytes: int | None = None
     multimodal: bool = False
     notes: tuple[str, ...] = ()

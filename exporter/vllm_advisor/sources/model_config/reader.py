@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vllm_advisor.errors import InputError
 from vllm_advisor.sources.model_config.attention import layer_caches
+from vllm_advisor.sources.model_config.checkpoint import checkpoint_bytes
 from vllm_advisor.sources.model_config.families import class_defaults, is_known_architecture, model_type_of
 from vllm_advisor.sources.model_config.fields import Fields
 from vllm_advisor.sources.model_config.model import ModelConfig, Quantization
@@ -48,7 +50,8 @@ def read_model_config(path: Path) -> ModelConfig:
         raise InputError("is not JSON text", path=file) from error
     if not isinstance(document, Mapping):
         raise InputError("expected a JSON object, as in a model's config.json", path=file)
-    return model_config_from_document(document, file)
+    model = model_config_from_document(document, file)
+    return replace(model, checkpoint_bytes=checkpoint_bytes(file.parent))
 
 
 def model_config_from_document(document: Mapping[str, Any], path: Path) -> ModelConfig:
