@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ from vllm_advisor.config import load_config
 from vllm_advisor.daemon import DaemonOptions, run_daemon
 from vllm_advisor.demo.access_log import FIELDS
 from vllm_advisor.demo.engine import EngineSettings
+from vllm_advisor.demo.model import ENGINE, MODEL_CONFIG
 from vllm_advisor.demo.server import serve_engine
 from vllm_advisor.logs import configure_logging
 from vllm_advisor.web.served import WebOptions
@@ -21,6 +23,7 @@ from vllm_advisor.web.served import WebOptions
 __all__ = ["add_arguments", "run"]
 
 _SLO_TPOT = "3ms"
+_MODEL_CONFIG_FILE = "config.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,7 @@ async def _run(folder: Path, options: WebOptions) -> None:
     settings = EngineSettings()
     access_log_path = folder / "access.jsonl"
     async with serve_engine(settings, access_log_path) as target:
+        (folder / _MODEL_CONFIG_FILE).write_text(json.dumps(MODEL_CONFIG), encoding="utf-8")
         config_path = folder / "advisor.yml"
         config_path.write_text(_configuration(target, settings, access_log_path), encoding="utf-8")
         await run_daemon(
@@ -58,7 +62,7 @@ def _configuration(target: str, settings: EngineSettings, access_log_path: Path)
     deployment = {
         "name": "demo",
         "slo": {"tpot": _SLO_TPOT},
-        "engine": {"max_num_seqs": settings.max_num_seqs},
+        "engine": {"max_num_seqs": settings.max_num_seqs, "model_config": _MODEL_CONFIG_FILE} | ENGINE,
         "static_configs": [{"targets": [target]}],
         "access_logs": [{"paths": [str(access_log_path)], "format": "json", "fields": FIELDS}],
     }

@@ -67,7 +67,8 @@ class Access:
     @property
     def headers(self) -> dict[str, str]:
         """What the file adds to every answer."""
-        return {**self._newest().config.http_server_config.headers}
+        headers = self._newest().config.http_server_config.headers
+        return {str(name): value for name, value in headers.items()}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:

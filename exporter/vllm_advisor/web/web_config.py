@@ -79,7 +79,7 @@ class HttpServerConfig(Section):
     """Headers of every answer; HTTP/2 is not spoken, whatever ``http2`` allows."""
 
     http2: bool = True
-    headers: dict[Header, Name] = Field(default_factory=dict)
+    headers: dict[Header, str] = Field(default_factory=dict)
 
 
 class WebConfig(Section):

@@ -110,8 +110,7 @@ def memory_words(recommendation: Recommendation) -> str:
     if memory.engine_tokens is not None:
         words.append(f"The engine reports a KV pool of {count(memory.engine_tokens)} tokens.")
     if memory.predicted_tokens is not None:
-        off = "" if memory.error_ratio is None else f", {memory.error_ratio:+.1%} off"
-        words.append(f"Arithmetic gives {count(memory.predicted_tokens)}{off}.")
+        words.append(f"Arithmetic gives {count(memory.predicted_tokens)}{_off(memory.error_ratio)}.")
     if memory.bytes_per_token is not None:
         words.append(f"A token takes {count(memory.bytes_per_token)} bytes over all GPUs.")
     if memory.sequences is not None and length is not None:
@@ -160,6 +159,12 @@ def _share(ratio: float | None) -> str:
     if ratio is None:
         return "an unknown share"
     return "none" if ratio == 0 else f"{ratio:.2%}"
+
+
+def _off(error_ratio: float | None) -> str:
+    if error_ratio is None:
+        return ""
+    return f", {abs(error_ratio):.1%} {'more' if error_ratio > 0 else 'less'}"
 
 
 def _plural(number: int, word: str) -> str:

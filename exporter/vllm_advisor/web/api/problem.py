@@ -29,7 +29,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     except web.HTTPException as error:
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        headers = {name: error.headers[name] for name in _PASSED_ON if name in error.headers}
+        headers = {str(name): error.headers[name] for name in _PASSED_ON if name in error.headers}
         return _problem(request, error.status, error.text or "", headers)
     except InputError as error:
         return _problem(request, HTTPStatus.BAD_REQUEST, str(error))

@@ -2,7 +2,7 @@
 
 /* global uPlot */
 
-import { axis, colour, DASHED, DOTTED, draw, faint, line, marks, short } from "./plot.js";
+import { axis, colour, DASHED, DOTTED, DOUBLINGS, draw, faint, line, marks, short, TIME_AXIS, TIME_SERIES } from "./plot.js";
 
 const name = document.querySelector(".what-if").dataset.name;
 const api = `${document.body.dataset.root}/api/v1/deployments/${encodeURIComponent(name)}`;
@@ -45,8 +45,8 @@ function context({ recommendation, tables }) {
   const most = Math.max(edges.at(-1), limit.recommended ?? 0, limit.configured ?? 0);
   return [{
     scales: { x: { time: false, ...LOGARITHMIC, range: [edges[0] / 1.2, most * 1.3] }, y: { range: (_, __, top) => [0, top * 1.35] } },
-    axes: [axis("prompt and output tokens of a request", { values: powers }), axis("requests", { values: shorts, size: 60 })],
-    series: [{ label: "tokens", value: (_, value) => short(value) },
+    axes: [axis("prompt and output tokens of a request", DOUBLINGS), axis("requests", { values: shorts, size: 60 })],
+    series: [{ label: "tokens" },
       { label: "requests", stroke: colour("latency"), fill: faint("latency", 25), width: 1, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
     plugins: [marks(lines)],
   }, [edges, counts]];
@@ -59,14 +59,14 @@ function tradeoff({ recommendation, tables }) {
   const keep = limits.map((limit, index) => limits.indexOf(limit) === index);
   const only = (values) => values.filter((_, index) => keep[index]);
   return [{
-    scales: { x: { time: false, ...LOGARITHMIC, range: [limits[0] / 1.15, limits.at(-1) * 1.15] }, held: { range: (_, __, top) => [0, top * 1.15] }, y: { range: (_, __, top) => [0, (top || 1) * 1.15] } },
-    axes: [axis("--max-model-len", { values: powers }), axis("requests over it in a day", { values: shorts, size: 65, stroke: colour("target") }),
+    scales: { x: { time: false, ...LOGARITHMIC, range: [limits[0] / 1.15, Math.max(limits.at(-1), chosen ?? 0) * 1.2] }, held: { range: (_, __, top) => [0, top * 1.15] }, y: { range: (_, __, top) => [0, (top || 1) * 1.15] } },
+    axes: [axis("--max-model-len", DOUBLINGS), axis("requests over it in a day", { values: shorts, size: 65, stroke: colour("target") }),
       axis("sequences in memory", { scale: "held", side: 1, values: shorts, size: 55, stroke: colour("memory"), grid: { show: false } })],
-    series: [{ label: "limit", value: (_, value) => short(value) },
+    series: [{ label: "limit" },
       line("requests over it in a day", "target", { points: { show: true, size: 8, fill: colour("target") } }),
       line("sequences in memory", "memory", { scale: "held", dash: DASHED, points: { show: true, size: 8, fill: colour("page") } })],
     plugins: [marks([{ at: chosen, label: `recommended ${short(chosen)}`, colour: "latency", width: 2.5 },
-      ...only(limits).map((at) => ({ at, label: `p${100 * quantile[limits.lastIndexOf(at)]}`, colour: "line", width: 1 }))])],
+      ...only(limits).map((at) => ({ at, label: `p${100 * quantile[limits.lastIndexOf(at)]}`, colour: "quiet", dash: DOTTED, width: 1 }))])],
   }, [only(limits), only(over), only(held)]];
 }
 
@@ -87,10 +87,10 @@ function latency({ recommendation, tables }) {
   return [{
     scales: { x: { time: false, range: [0, furthest * 1.05] }, y: { range: [0, top * 1.1] } },
     axes: [axis("sequences running at once on one engine"), axis("ms per output token", { size: 60 })],
-    series: [{ label: "sequences", value: (_, value) => short(value) },
+    series: [{ label: "sequences" },
       { label: "mean, as observed", stroke: colour("today"), width: 0, paths: () => null, points: { show: true, size: 6, fill: colour("today") } },
       line(`${ceiling.statistic}, fitted`, "latency", { width: 2.5, spanGaps: true }),
-      { label: "90% band, to", ...hidden, spanGaps: true }, { label: "from", ...hidden, spanGaps: true }],
+      { label: "90% band, upper", ...hidden, spanGaps: true }, { label: "lower", ...hidden, spanGaps: true }],
     bands: [{ series: [3, 4], fill: faint("latency", 18) }],
     plugins: [marks([{ at: slo, label: `target ${short(slo)} ms`, colour: "target", dash: DASHED, across: true },
       { at: ceiling.sequences, label: `latency ceiling ${short(ceiling.sequences)}`, colour: "latency", width: 2 },
@@ -107,8 +107,8 @@ function running({ recommendation, tables }) {
   const top = Math.max(most, recommended ?? 0, configured && configured < 2 * most ? configured : 0);
   return [{
     scales: { y: { range: [0, top * 1.15 || 1] } },
-    axes: [axis("", { space: 80 }), axis("sequences on one engine", { values: shorts, size: 60 })],
-    series: [{ label: "time" }, line("running, mean", "latency"), line("running, most", "latency", { width: 1, dash: DASHED }),
+    axes: [axis("", TIME_AXIS), axis("sequences on one engine", { values: shorts, size: 60 })],
+    series: [TIME_SERIES, line("running, mean", "latency"), line("running, most", "latency", { width: 1, dash: DASHED }),
       line("waiting, mean", "memory", { dash: DOTTED })],
     plugins: [marks([{ at: configured, label: `today's cap ${short(configured)}`, colour: "today", dash: DASHED, across: true },
       { at: recommended, label: `recommended ${short(recommended)}`, colour: "pool", across: true }])],
@@ -121,8 +121,8 @@ function kv({ tables }) {
   const percent = (values) => values.map((value) => (value === null ? null : 100 * value));
   return [{
     scales: { y: { range: [0, 100] } },
-    axes: [axis("", { space: 80 }), axis("% of the KV pool in use", { size: 60 })],
-    series: [{ label: "time" }, line("mean", "pool", { fill: faint("pool", 20) }), line("most", "pool", { width: 1, dash: DASHED })],
+    axes: [axis("", TIME_AXIS), axis("% of the KV pool in use", { size: 60 })],
+    series: [TIME_SERIES, line("mean", "pool", { fill: faint("pool", 20) }), line("most", "pool", { width: 1, dash: DASHED })],
   }, [day.start_seconds, percent(day.kv_used_mean_ratio), percent(day.kv_used_max_ratio)]];
 }
 
@@ -134,8 +134,8 @@ function history({ tables }) {
   const stepped = { paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } };
   return [{
     scales: { y: { range: (_, __, top) => [0, top * 1.15 || 1] } },
-    axes: [axis("", { space: 80 }), axis("sequences", { values: shorts, size: 60 })],
-    series: [{ label: "time" }, line("recommended", "pool", { ...stepped, width: 3 }), line("memory ceiling", "memory", { ...stepped, dash: DASHED }),
+    axes: [axis("", TIME_AXIS), axis("sequences", { values: shorts, size: 60 })],
+    series: [TIME_SERIES, line("recommended", "pool", { ...stepped, width: 3 }), line("memory ceiling", "memory", { ...stepped, dash: DASHED }),
       line("latency ceiling", "latency", { ...stepped, dash: DOTTED })],
   }, [[...past.time_seconds, now], until(past.max_num_seqs), until(past.memory_sequences), until(past.latency_sequences)]];
 }
@@ -152,10 +152,6 @@ function histogram(tokens, requests) {
 
 function shorts(_, values) {
   return values.map(short);
-}
-
-function powers(_, values) {
-  return values.map((value) => (Number.isInteger(Math.log2(value)) ? short(value) : ""));
 }
 
 let redraw = null;

@@ -20,22 +20,51 @@ export function axis(label, more = {}) {
   return { label, stroke: colour("quiet"), grid, ticks: grid, font: FONT, labelFont: FONT, ...more };
 }
 
+// Ticks of a doubling each, for logarithmic axes.
+export const DOUBLINGS = {
+  splits: (_, __, low, high) => {
+    const [first, last] = [Math.ceil(Math.log2(low)), Math.floor(Math.log2(high))];
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => 2 ** (first + index));
+  },
+  values: (chart, values) => {
+    const every = Math.ceil(values.length / (chart.width / 60));
+    return values.map((value, index) => (index % every ? "" : short(value)));
+  },
+};
+
+const CLOCK = [[86400, "{MM}-{DD}", "\n{YYYY}"], [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}"], [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}"]];
+
+export const TIME_AXIS = {
+  space: 80,
+  values: CLOCK.map(([from, text, day]) => [from, text, day, null, day, null, null, null, 1]),
+};
+
+export const TIME_SERIES = { label: "time", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" };
+
 export function line(label, name, more = {}) {
   return { label, stroke: colour(name), width: 2, points: { show: false }, ...more };
 }
 
 export function short(value) {
   if (value === null || value === undefined) return "";
-  const [size, unit] = value >= 1e6 ? [1e6, "M"] : value >= 1e4 ? [1e3, "k"] : [1, ""];
+  const [size, unit] = value >= 1e6 ? [1e6, "M"] : value >= 2e4 ? [1e3, "k"] : [1, ""];
   return (value / size).toLocaleString("en", { maximumFractionDigits: 1 }) + unit;
 }
 
 export function draw(element, options, data) {
   element.replaceChildren();
   const width = element.clientWidth;
-  const chart = new uPlot({ width, height: HEIGHT, cursor: { drag: { x: false, y: false } }, ...options }, data, element);
+  const series = options.series.map((one) => ({ value: (_, value) => short(value), ...one }));
+  const fixed = { width, height: HEIGHT, cursor: { drag: { x: false, y: false } }, legend: { markers: { dash: dashOf, width: 3 } } };
+  const chart = new uPlot({ ...fixed, ...options, series }, data, element);
   chart.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
   return chart;
+}
+
+function dashOf(chart, index) {
+  const { dash } = chart.series[index];
+  if (!dash) return "solid";
+  return dash[0] > 4 ? "dashed" : "dotted";
 }
 
 // Lines at fixed values: {at, label, colour, dash, across}; a value outside the chart is left out.
@@ -49,6 +78,8 @@ function drawMarks(chart, lines) {
   const taken = [];
   ctx.save();
   ctx.font = FONT.replace("12px", `${12 * scale}px`);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
   for (const one of lines) {
     const position = chart.valToPos(one.at, one.across ? "y" : "x", true);
     const [from, to] = one.across ? [bbox.top, bbox.top + bbox.height] : [bbox.left, bbox.left + bbox.width];
@@ -60,7 +91,7 @@ function drawMarks(chart, lines) {
     ctx.moveTo(one.across ? bbox.left : position, one.across ? position : bbox.top);
     ctx.lineTo(one.across ? bbox.left + bbox.width : position, one.across ? position : bbox.top + bbox.height);
     ctx.stroke();
-    if (one.across) ctx.fillText(one.label, bbox.left + 6 * scale, position - 5 * scale);
+    if (one.across) write(ctx, one.label, bbox.left + 6 * scale, position - 5 * scale, scale);
     else writeBeside(ctx, bbox, one.label, position, scale, taken);
   }
   ctx.restore();
@@ -74,5 +105,16 @@ function writeBeside(ctx, bbox, label, position, scale, taken) {
   let row = 0;
   while (taken.some((one) => one.row === row && one.left < left + width + 4 * scale && left < one.right + 4 * scale)) row += 1;
   taken.push({ row, left, right: left + width });
-  ctx.fillText(label, left, bbox.top + (14 + 15 * row) * scale);
+  write(ctx, label, left, bbox.top + (14 + 15 * row) * scale, scale);
+}
+
+function write(ctx, label, left, base, scale) {
+  ctx.save();
+  ctx.setLineDash([]);
+  ctx.lineWidth = 4 * scale;
+  ctx.lineJoin = "round";
+  ctx.strokeStyle = colour("page");
+  ctx.strokeText(label, left, base);
+  ctx.restore();
+  ctx.fillText(label, left, base);
 }

@@ -33,7 +33,7 @@ async function ask() {
 }
 
 function shown({ today, supposed, notes }) {
-  const head = ["", "as it is", "supposed", "rests on"].map((text, index) =>
+  const head = ["", "newest evidence", "supposed", "rests on"].map((text, index) =>
     element(index ? "th" : "td", index ? { scope: "col", class: index < 3 ? "number" : "" } : {}, text));
   const rows = ROWS.map(([label, value, grade]) => {
     const [before, after] = [value(today), value(supposed)];
