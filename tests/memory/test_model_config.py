@@ -67,6 +67,32 @@ def test_speculation_lengthens_a_hybrid_block(proposed: int, block_size: int) ->
 
 
 @pytest.mark.parametrize(
+    ("version", "drafter_layers", "groups"),
+    [
+        ((0, 11), 1, [12, 12, 1]),
+        ((0, 12), 1, [12, 13]),
+        ((0, 17), 5, [12, 12, 5]),
+        ((0, 18), 5, [12, 17]),
+        ((0, 18), 6, [12, 12, 6]),
+    ],
+)
+def test_the_width_of_groups_by_version(
+    version: tuple[int, ...], drafter_layers: int, groups: list[int]
+) -> None:
+    """12 windows beside 12 full layers and a drafter's: padded below 1.25 times from 0.12, 1.5 from 0.18."""
+    document = {
+        "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "num_hidden_layers": 24,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 2880,
+    }  # fmt: skip
+    layout = kv_layout(model_of(document), EngineFlags(version=version, speculative_layers=drafter_layers))
+
+    widths = sorted(group.layers for group in layout.groups)
+    assert sum(widths) == 24 + drafter_layers
+    assert max(widths) == max(groups)
+    assert len(widths) == len(groups)
+
+
+@pytest.mark.parametrize(
     ("version", "index_width", "bytes_per_layer"),
     [
         ((0, 6), 0, 128 * 2 * 192 * 2),

@@ -25,6 +25,7 @@ __all__ = [
     "TOKENS_FROM_CONCURRENCY",
     "UTILIZATION_092",
     "V1",
+    "WIDER_GROUPS",
     "WIDE_GROUPS",
     "Version",
     "parse_version",
@@ -47,8 +48,10 @@ LEAN_SAMPLER: Version = (0, 12)
 """The sampler's peak is 15 bytes a logit; engines before it took up to 39."""
 CHECKPOINT_KV_DTYPE: Version = (0, 12)
 """A ModelOpt checkpoint decides what ``--kv-cache-dtype auto`` means."""
-WIDE_GROUPS: Version = (0, 17)
-"""The larger kind of layer sets the group width up to 1.5 times the smaller, instead of 1.25."""
+WIDE_GROUPS: Version = (0, 12)
+"""The larger kind of layer sets the group width while it has less than 1.25 times the smaller's layers."""
+WIDER_GROUPS: Version = (0, 18)
+"""The same below 1.5 times."""
 HYBRID_PREFIX_CACHING: Version = (0, 20)
 """Prefix caching of state layers works. It is opt-in until the next boundary, and taken to be on all the
 same: most of the logged engines ran with it, and it errs to fewer sequences."""

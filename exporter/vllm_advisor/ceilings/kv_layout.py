@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
-from vllm_advisor.ceilings.engine_version import HYBRID_PREFIX_CACHING, STATE_CHECKPOINT, WIDE_GROUPS
+from vllm_advisor.ceilings.engine_version import (
+    HYBRID_PREFIX_CACHING,
+    STATE_CHECKPOINT,
+    WIDE_GROUPS,
+    WIDER_GROUPS,
+    Version,
+)
 from vllm_advisor.ceilings.kv_group import KvGroup, KvLayout
 from vllm_advisor.ceilings.kv_pages import Keeps, LayerSpec, layer_specs
 from vllm_advisor.sources.model_config import ModelConfig
@@ -52,7 +58,7 @@ def kv_layout(model: ModelConfig, flags: EngineFlags) -> KvLayout:
         )
     else:
         paged = _equal_pages(paged)
-        groups = _groups(paged, 1.5 if flags.version >= WIDE_GROUPS else 1.25)
+        groups = _groups(paged, _widening(flags.version))
         bytes_per_block = paged[0].page_bytes * max(_width(groups, stage) for stage in stages)
     state_only = all(spec.keeps is Keeps.STATE for spec in specs)
     return KvLayout(
@@ -101,6 +107,13 @@ def _is_one_group(specs: Sequence[LayerSpec]) -> bool:
     if {spec.keeps for spec in specs} <= {Keeps.FULL, Keeps.LATENT}:
         return True
     return len({(spec.keeps, spec.reach_tokens, spec.state_bytes) for spec in specs}) == 1
+
+
+def _widening(version: Version) -> float:
+    """Return below which ratio of layers the larger kind sets the width of groups, 1 for never."""
+    if version >= WIDER_GROUPS:
+        return 1.5
+    return 1.25 if version >= WIDE_GROUPS else 1.0
 
 
 def _groups(paged: Sequence[_Paged], widening: float) -> list[list[_Paged]]:
