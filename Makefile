@@ -3,6 +3,7 @@
 # make bench                           ratios against the real alternatives (docs/performance.md)
 # make rules [RUNBOOK_BASE=https://…]  write rules/, and the PrometheusRule in deploy/kubernetes
 # make dashboards [RUNBOOK_BASE=…]     write grafana/dashboards, and the ConfigMaps in deploy/kubernetes
+# make metrics                         write docs/metrics.md
 # make image                           build the container image with buildah, podman or docker, and run it
 # make lock                            refresh the hashed requirements files
 
@@ -12,7 +13,7 @@ PYTHON ?= python3
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 DEBIAN_PACKAGES := prometheus prometheus-alertmanager nginx-light
 
-.PHONY: run test lint unit bench rules dashboards image lock debian clean
+.PHONY: run test lint unit bench rules dashboards metrics image lock debian clean
 
 run: $(VENV)/.runtime
 ifdef TARGET
@@ -35,7 +36,7 @@ unit: $(VENV)/.dev debian
 bench: $(VENV)/.dev debian
 	$(BIN)/python bench/run.py
 
-rules dashboards: $(VENV)/.dev
+rules dashboards metrics: $(VENV)/.dev
 	@PYTHONPATH=tools $(BIN)/python -m monitoring $@ $(if $(RUNBOOK_BASE),--runbook-base=$(RUNBOOK_BASE))
 
 debian:

@@ -25,7 +25,6 @@ from vllm_advisor.demo.engine import EngineSettings
 from vllm_advisor.demo.server import serve_engine
 
 ROOT = Path(__file__).parents[2]
-STALE_SECONDS = 6
 
 
 def wait_for(condition: Callable[[], Any], what: str, *, seconds: float = 45.0) -> Any:
@@ -158,11 +157,10 @@ def alertmanager(folder: Path, webhook_port: int) -> Iterator[Alertmanager]:
 def prometheus(
     folder: Path, jobs: dict[str, list[str]], alertmanager_url: str | None = None
 ) -> Iterator[Prometheus]:
-    """Run Prometheus with the shipped rules, but for how long alerts must hold and what is stale."""
+    """Run Prometheus with the shipped rules, but for how long alerts must hold."""
     for name in ("vllm-advisor", "vllm-only"):
         text = (ROOT / f"rules/{name}.yml").read_text(encoding="utf-8")
         text = re.sub(r"for: \d+[mhd]", "for: 2s", text)
-        text = text.replace("age_seconds:last5m > 300", f"age_seconds:last5m > {STALE_SECONDS}")
         (folder / f"{name}.yml").write_text(text, encoding="utf-8")
     config: dict[str, Any] = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
@@ -276,6 +274,7 @@ def _configuration(served: Engines, folder: Path) -> dict[str, Any]:
             "name": name,
             "slo": {"tpot": slos[name]},
             "engine": {"max_num_seqs": caps[name]},
+            "advice": {"stale_after": "4s"},
             "static_configs": [{"targets": [target]}],
         }
         for name, target in served.targets.items()

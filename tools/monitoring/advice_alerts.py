@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitoring.promql import number_of
 from monitoring.rule import Alert
-from monitoring.thresholds import ADVICE, FLAG_GAP_RATIO, TPOT_CRITICAL_FACTOR
+from monitoring.thresholds import FLAG_GAP_RATIO, TPOT_CRITICAL_FACTOR
 from vllm_advisor.ceilings.advice import SEVERITY, Code, Severity
 
 __all__ = ["ADVICE_ALERTS", "alert_name"]
@@ -40,6 +40,7 @@ _OVER_LIMIT = number_of(
 _P999 = number_of('vllm_advisor_context_length_tokens{DEPLOYMENT,quantile="0.999"}', 'printf "%.0f"')
 _POOL = number_of('vllm_advisor_kv_pool_tokens{DEPLOYMENT,source="engine"}', 'printf "%.0f"')
 _POOL_PREDICTED = number_of('vllm_advisor_kv_pool_tokens{DEPLOYMENT,source="predicted"}', 'printf "%.0f"')
+_AGE = number_of("deployment:vllm_advisor_evidence_age_seconds:last5m{DEPLOYMENT}", "humanizeDuration")
 
 _BLAME = (
     "{{ with printf `deployment_flag:vllm_advisor_tpot_blame:last5m{deployment=%q}` .Labels.deployment | "
@@ -160,12 +161,10 @@ ADVICE_ALERTS = (
         f"from what it runs with. Configured: --max-model-len {_LENGTH} --max-num-seqs {_CAP}. "
         f"Recommended: --max-model-len {_BEST_LENGTH} --max-num-seqs {_BEST_CAP}.",
     ),
-    Alert(
-        alert_name(Code.EVIDENCE_STALE),
-        f"deployment:vllm_advisor_evidence_age_seconds:last5m > {ADVICE.stale_seconds:g}",
+    _on_advice(
+        Code.EVIDENCE_STALE,
         "15m",
-        SEVERITY[Code.EVIDENCE_STALE],
         "Nothing new has been observed of a deployment.",
-        f"The newest page or log line of {_DEPLOYMENT} is {{{{ $value | humanizeDuration }}}} old.",
+        f"The newest page or log line of {_DEPLOYMENT} is {_AGE} old.",
     ),
 )
