@@ -64,6 +64,14 @@ def test_the_checkpoints_own_size_is_taken(tmp_path: Path) -> None:
     assert quantized.expected_bytes == pytest.approx(17.9e9, rel=0.02)
 
 
+def test_a_cut_down_config_is_completed_from_its_published_model() -> None:
+    """A config without feed-forward width and vocabulary is known by its shape, and a note says so."""
+    cut = model_of(LLAMA_70B | {"intermediate_size": None, "vocab_size": None})
+
+    assert cut.weights == model_of(LLAMA_70B).weights
+    assert any("the published model's of its shape" in note for note in cut.notes)
+
+
 @pytest.mark.parametrize("index", ["{", "[]", '{"metadata": {"total_size": "x"}}', '{"metadata": null}'])
 def test_an_index_that_says_nothing_is_passed_over(index: str, tmp_path: Path) -> None:
     """A broken index leaves the files' own sizes, and none of these nothing."""
@@ -103,6 +111,6 @@ def test_the_mixtures_of_names_share_attention() -> None:
 
 def test_nothing_known_is_no_size() -> None:
     """Neither counted nor named gives no weights, not a guess."""
-    document = {key: value for key, value in LLAMA_70B.items() if key != "intermediate_size"}
+    document = LLAMA_70B | {"intermediate_size": None, "num_hidden_layers": 79}
 
     assert weights_per_gpu(model_of(document), EngineFlags()) is None

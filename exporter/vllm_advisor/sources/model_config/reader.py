@@ -15,6 +15,7 @@ from vllm_advisor.sources.model_config.families import class_defaults, is_known_
 from vllm_advisor.sources.model_config.fields import Fields
 from vllm_advisor.sources.model_config.model import ModelConfig, Quantization
 from vllm_advisor.sources.model_config.parameters import count_weights
+from vllm_advisor.sources.model_config.published import published_fields
 
 __all__ = ["model_config_from_document", "read_model_config"]
 
@@ -70,6 +71,11 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
     layers = text.count(*_LAYERS)
     if layers > _MOST_LAYERS:
         raise text.problem(_LAYERS[0], f"expected at most {_MOST_LAYERS:,} layers, not {layers:,}")
+    if published := published_fields(text, model_type, layers):
+        text = Fields(section.given, {**text.defaults, **published}, path, section.prefix)
+        notes += (
+            "The config leaves out what weights follow from; they are the published model's of its shape.",
+        )
     hidden = text.optional_count("hidden_size", "n_embd", "d_model", "dim") or 0
     caches = layer_caches(text, model_type, layers)
     heads = text.optional_count("num_attention_heads", "n_head", "n_heads", "num_heads") or 1
