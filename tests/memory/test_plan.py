@@ -40,6 +40,19 @@ def test_a_gap_to_the_engine_is_explained(tmp_path: Path) -> None:
     assert answer["diagnosis"] in plan_text(*arguments)
 
 
+def test_what_the_engine_logged_stands_beside_the_prediction(tmp_path: Path) -> None:
+    """The text lists the engine's own breakdown as well, to see who took what."""
+    log = tmp_path / "engine.log"
+    log.write_text(
+        "Model loading took 14.99 GiB memory and 3.1 seconds\nAvailable KV cache memory: 58.11 GiB\n"
+        "GPU KV cache size: 476,016 tokens\nMaximum concurrency for 8,192 tokens per request: 58.11x\n"
+    )
+    text = plan_text("--model-config", saved(tmp_path, LLAMA_70B), "--startup-log", str(log))
+    rows = text.split("As the engine logged it\n")[1].splitlines()[:2]
+
+    assert ["14.99 GiB" in rows[0], "58.11 GiB" in rows[1]] == [True, True]
+
+
 def test_a_refusal_in_the_log_is_told(tmp_path: Path) -> None:
     """A log of an engine that refused to start is answered with what it said."""
     answer = plan_json(

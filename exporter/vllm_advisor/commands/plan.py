@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(answer.to_json(), indent=2))
     else:
-        print(plan_text(answer))
+        print(plan_text(answer, report))
     return 0
 
 

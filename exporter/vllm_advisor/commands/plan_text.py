@@ -10,6 +10,7 @@ from vllm_advisor.ceilings.kv_pages import Keeps
 from vllm_advisor.ceilings.needs import gpus_for, utilization_for
 from vllm_advisor.ceilings.pool import PoolPrediction
 from vllm_advisor.commands.plan_answer import PlanAnswer
+from vllm_advisor.sources.startup_log import StartupReport
 from vllm_advisor.units import format_bytes
 
 __all__ = ["plan_text"]
@@ -17,11 +18,17 @@ __all__ = ["plan_text"]
 _GIB = 2**30
 
 
-def plan_text(answer: PlanAnswer) -> str:
-    """Return the whole answer as text."""
+def plan_text(answer: PlanAnswer, report: StartupReport) -> str:
+    """Return the whole answer as text.
+
+    Args:
+        answer: what was worked out.
+        report: what the engine logged, empty without a log.
+    """
     sections = (
         _flags(answer),
         _memory(answer.prediction),
+        _logged(report),
         _layout(answer),
         _lengths(answer),
         _what_it_takes(answer),
@@ -60,6 +67,21 @@ def _row(name: str, size: Estimate) -> str:
     basis = "" if size.basis == "given" else f"  {size.basis}"
     gigabytes = f"{size.expected_bytes / 1e9:8.2f} GB {size.expected_bytes / _GIB:8.2f} GiB"
     return f"  {name:30} {gigabytes}{spread}{basis}"
+
+
+def _logged(report: StartupReport) -> Iterator[str]:
+    """Where the engine itself says that one GPU's memory went."""
+    logged = {
+        "weights": report.weights_bytes,
+        "activation peak": report.activation_bytes,
+        "non-torch memory": report.non_torch_bytes,
+        "CUDA graphs": report.graphs_bytes,
+        "KV pool": report.available_bytes,
+    }
+    rows = [_row(name, Estimate.given(size)) for name, size in logged.items() if size is not None]
+    if rows:
+        yield "As the engine logged it"
+        yield from rows
 
 
 def _layout(answer: PlanAnswer) -> Iterator[str]:
