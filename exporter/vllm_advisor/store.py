@@ -21,7 +21,7 @@ from vllm_advisor.errors import InputError
 __all__ = ["Store"]
 
 _VERSION = 1
-_LEVELS = 5
+_LEVELS = 6
 """How deep mappings are taken apart."""
 _BUSY_SECONDS = 1.0
 _SCHEMA = "CREATE TABLE entries (path TEXT PRIMARY KEY, value BLOB NOT NULL, checksum INTEGER NOT NULL)"

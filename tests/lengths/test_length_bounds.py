@@ -82,7 +82,7 @@ def test_any_dependence_lies_within(lengths: list[tuple[int, int]], quantile: fl
 def test_the_bounds_are_as_narrow_as_the_marginals_allow() -> None:
     """Some lengths in these buckets, paired in some way, reach each bound (Makarov 1981).
 
-    Half of each is at most 1 and half is 2. Paired alike the sums are 0 and 4, paired crosswise all 2, or all 3.
+    Half of each is at most 1 and half is 2. Paired alike the sums are 0 and 4, paired crosswise 2 or 3.
     """
     prompt = output = np.array([1, 2] * 50)
     bounds = snapshot_of([(prompt, output, 10)]).bounds

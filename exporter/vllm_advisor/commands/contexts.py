@@ -115,8 +115,8 @@ def _validated(section: type[_Section], **values: object) -> _Section:
         flag = {"fields": "field", "models": "model"}.get(
             name := str((problem["loc"] or ("pattern",))[0]), name
         )
-        expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        raise InputError(f"expected {expected}", key=f"--{flag.replace('_', '-')}") from error
+        expected = problem["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+        raise InputError(expected, key=f"--{flag.replace('_', '-')}") from error
 
 
 def _document(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Outcome]) -> dict[str, Any]:

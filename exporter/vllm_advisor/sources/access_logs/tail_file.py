@@ -73,10 +73,12 @@ class TailedFile:
         if size_bytes is None:
             own, others = self._source.read(0, EDGE_BYTES), other.read(0, EDGE_BYTES)
             both = min(len(own), len(others))
-            return both > 0 and own[:both] == others[:both]
-        edge = min(size_bytes, EDGE_BYTES)
-        places = (0, edge), (size_bytes - edge, edge)
-        return edge > 0 and all(self._source.read(*place) == other.read(*place) for place in places)
+            alike = both > 0 and own[:both] == others[:both]
+        else:
+            edge = min(size_bytes, EDGE_BYTES)
+            places = (0, edge), (size_bytes - edge, edge)
+            alike = edge > 0 and all(self._source.read(*place) == other.read(*place) for place in places)
+        return alike and self.is_intact()
 
     def read(self, now_seconds: float) -> tuple[list[LoggedRequest], int]:
         """Read the whole lines of the next block; return their requests and how many bytes they were."""
