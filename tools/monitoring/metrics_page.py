@@ -16,8 +16,8 @@ _HEAD = """\
 
 Written by `make metrics` from `vllm_advisor/web/metrics.py` and `vllm_advisor/web/telemetry.py`.
 
-Seconds, bytes, tokens, and ratios from 0 to 1. A value that is not known is absent, never 0 or NaN. Quantiles \
-are of the type summary, as `promtool check metrics` wants it, without sum and count.
+Seconds, bytes, tokens, and ratios from 0 to 1. A value that is not known is absent, never 0 or NaN. \
+Quantiles are of the type summary, as `promtool check metrics` wants it, without sum and count.
 
 ## Of each deployment
 

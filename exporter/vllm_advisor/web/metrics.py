@@ -80,8 +80,10 @@ def _over_limit(recommendation: Recommendation) -> Iterator[Value]:
 
 
 def _curve(recommendation: Recommendation) -> Iterator[Value]:
-    for point in recommendation.latency.curve:
-        yield (f"{point.concurrency:g}",), point.tpot_seconds
+    # At whole numbers: a label that moved with every fit would be a new series each time.
+    curve = {round(point.concurrency): point.tpot_seconds for point in recommendation.latency.curve}
+    for concurrency, tpot_seconds in curve.items():
+        yield (str(concurrency),), tpot_seconds
 
 
 def _pool(recommendation: Recommendation) -> Iterator[Value]:
