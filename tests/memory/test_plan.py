@@ -27,6 +27,30 @@ def test_a_startup_log_is_compared_with(tmp_path: Path) -> None:
     assert answer["diagnosis"] is None
 
 
+def test_uneven_groups_are_the_engines_own(tmp_path: Path) -> None:
+    """22 windows beside 4 full layers leave two groups a layer short, as a logged engine has them."""
+    kinds = ["full_attention" if (layer + 1) % 6 == 0 else "sliding_attention" for layer in range(26)]
+    document = _CONFIGS["gemma3-5to1"] | {"num_hidden_layers": 26, "layer_types": kinds}
+    answer = plan_json(
+        "--model-config", saved(tmp_path, document), "--block-size", "128", "--no-async-scheduling",
+        "--max-num-batched-tokens", "4096", "--startup-log", str(DATA / "logs" / "startup-gemma3-26L.log"),
+    )  # fmt: skip
+
+    assert (answer["kv_pool_tokens"], answer["engine_tokens"]) == (70197, 70197)
+    assert any("2 layers' worth" in note for note in answer["notes"])
+
+
+def test_fewer_batched_tokens_give_a_window_model_more(tmp_path: Path) -> None:
+    """An engine started with 512 batched tokens reported 222,953 tokens in the same pool."""
+    answer = plan_json(
+        "--model-config", saved(tmp_path, _CONFIGS["gemma3-5to1"]), "--block-size", "128",
+        "--no-async-scheduling", "--max-num-batched-tokens", "512", "--max-model-len", "32768",
+        "--kv-cache-memory-bytes", "268435456",
+    )  # fmt: skip
+
+    assert answer["kv_pool_tokens"] == 222953
+
+
 def test_a_gap_to_the_engine_is_explained(tmp_path: Path) -> None:
     """Twice the tokens on the engine's side is an fp8 cache."""
     arguments = (
