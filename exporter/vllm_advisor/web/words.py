@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_advisor.ceilings.advice.case import Flag
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.recommendation import Binding, Recommendation
 from vllm_advisor.evidence.lengths import LengthSource
@@ -40,26 +41,33 @@ def length_reason(recommendation: Recommendation) -> str:
     return (
         f"{percentile(config.quantile)} of {count(recommendation.snapshot.context.requests)} requests is "
         f"{count(context.quantile_tokens)} tokens; with {config.margin_ratio:.0%} margin, up to a multiple "
-        f"of {count(config.round_up_to_tokens)}."
+        f"of {count(config.round_up_to_tokens)}.{_held(recommendation.max_model_len)}"
     )
 
 
 def cap_reason(recommendation: Recommendation) -> str:
     """Say where the recommended max-num-seqs comes from."""
     memory, latency = recommendation.memory, recommendation.latency
+    held = _held(recommendation.max_num_seqs)
     match recommendation.binding:
         case Binding.LATENCY:
-            return (
-                f"The latency ceiling binds: beyond it the {_target(recommendation)} is missed. "
-                f"Memory would hold {count(memory.sequences)}."
-            )
+            binds = f"The latency ceiling binds: beyond it the {_target(recommendation)} is missed."
+            return f"{binds} Memory would hold {count(memory.sequences)}.{held}"
         case Binding.MEMORY if recommendation.deployment.workload == "batch":
-            return "The memory ceiling binds; batch work has no latency target."
+            return f"The memory ceiling binds; batch work has no latency target.{held}"
         case Binding.MEMORY:
-            return f"The memory ceiling binds. Latency would allow {count(latency.sequences)}."
+            return f"The memory ceiling binds. Latency would allow {count(latency.sequences)}.{held}"
     if memory.sequences is None:
         return f"The memory ceiling is not known: {memory.reason or 'no engine reported its pool'}."
     return "The latency ceiling is not known yet: traffic has not reached it."
+
+
+def _held(flag: Flag) -> str:
+    """Say what the newest evidence alone would give, where the published number is another."""
+    if flag.candidate is None or flag.candidate == flag.recommended:
+        return ""
+    newest = f"The newest evidence alone gives {count(flag.candidate)}"
+    return f" {newest}; what is published follows once the difference is more than noise."
 
 
 def context_words(recommendation: Recommendation) -> str:

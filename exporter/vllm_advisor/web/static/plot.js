@@ -22,6 +22,7 @@ export function axis(label, more = {}) {
 
 // Ticks of a doubling each, for logarithmic axes.
 export const DOUBLINGS = {
+  space: 15,
   splits: (_, __, low, high) => {
     const [first, last] = [Math.ceil(Math.log2(low)), Math.floor(Math.log2(high))];
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => 2 ** (first + index));
