@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import Metric
 from support.bad_engine import BadEngines, bad_engines
 from support.daemon_process import daemon_process
 
-INTERVAL_SECONDS = 0.5
-ROUNDS = 14
+INTERVAL_SECONDS = 1.0
+ROUNDS = 9
 
 STEADY_OUTCOMES = {
     "down": "down",
@@ -83,7 +83,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("bad-input")
     config = folder / "advisor.yml"
     with bad_engines() as engines:
-        targets = {case: engines.target(case) for case in CASES} | {"down": f"127.0.0.1:{_closed_port()}"}
+        targets = {case: engines.target(case) for case in CASES} | {
+            "down": f"http://127.0.0.1:{_closed_port()}/metrics"
+        }
         config.write_text(_configuration(engines, targets), encoding="utf-8")
         with daemon_process(["serve", f"--config.file={config}"], folder) as daemon:
             time.sleep(ROUNDS * INTERVAL_SECONDS)
