@@ -209,7 +209,7 @@ def test_the_code_goes(tmp_path: Path, code: Code) -> None:
 
 
 def test_the_measured_curve_says_what_a_lower_cap_brings(tmp_path: Path) -> None:
-    """At 64 sequences a token takes 74 ms: that stands in the advice beside the target, with the throughput."""
+    """At 64 sequences a token takes 74 ms: that stands in the advice, with the throughput."""
     text = text_of(curve(tmp_path, engine={"max_num_seqs": 64}), "cap_above_latency_ceiling")
 
     assert "Set --max-num-seqs 4" in text or "Set --max-num-seqs 39" in text
