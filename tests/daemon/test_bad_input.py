@@ -2,7 +2,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,12 @@ class Watched:
         return value
 
 
-def _closed_port() -> int:
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+@contextmanager
+def _closed_port() -> Iterator[int]:
+    """Hold a port on which nobody listens."""
+    with closing(socket.socket()) as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 def _configuration(engines: BadEngines, targets: dict[str, str]) -> str:
@@ -82,9 +84,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """One daemon with every bad engine at once."""
     folder = tmp_path_factory.mktemp("bad-input")
     config = folder / "advisor.yml"
-    with bad_engines() as engines:
+    with bad_engines() as engines, _closed_port() as closed_port:
         targets = {case: engines.target(case) for case in CASES} | {
-            "down": f"http://127.0.0.1:{_closed_port()}/metrics"
+            "down": f"http://127.0.0.1:{closed_port}/metrics"
         }
         config.write_text(_configuration(engines, targets), encoding="utf-8")
         with daemon_process(["serve", f"--config.file={config}"], folder) as daemon:
