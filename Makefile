@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
-DEBIAN_PACKAGES := prometheus prometheus-alertmanager nginx-light
+DEBIAN_PACKAGES := prometheus prometheus-alertmanager nginx-light chromium curl fonts-dejavu-core
 
 .PHONY: run test lint unit bench rules dashboards metrics image lock debian clean
 
@@ -38,6 +38,9 @@ bench: $(VENV)/.dev debian
 
 rules dashboards metrics: $(VENV)/.dev
 	@PYTHONPATH=tools $(BIN)/python -m monitoring $@ $(if $(RUNBOOK_BASE),--runbook-base=$(RUNBOOK_BASE))
+
+image:
+	@tools/image.sh
 
 debian:
 	@missing=$$(for p in $(DEBIAN_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \

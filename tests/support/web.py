@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -72,17 +73,35 @@ class OpenPage:
     asked: list[str] = field(default_factory=list)
 
 
+def serve_command(folder: Path, *flags: str) -> list[str]:
+    """Write a configuration whose one engine never answers, and return what serves it."""
+    config = folder / "advisor.yml"
+    config.write_text(
+        f"storage: {{path: {folder}/data}}\n"
+        "deployments: [{name: chat, static_configs: [{targets: ['127.0.0.1:9']}]}]\n"
+    )
+    return ["serve", f"--config.file={config}", *flags]
+
+
 @contextmanager
 def open_page(
-    browser: Browser, url: str, *, width: int = 1280, height: int = 900, scheme: str = "light"
+    browser: Browser,
+    url: str,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    scheme: str = "light",
+    own_clock: bool = False,
 ) -> Iterator[OpenPage]:
-    """Open a page in a context of its own."""
+    """Open a page in a context of its own; with its own clock its timers can be put forward."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page = context.new_page()
     opened = OpenPage(page)
     page.on("console", lambda message: _note(opened, message.type, message.text))
     page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     page.on("request", lambda request: opened.asked.append(request.url))
+    if own_clock:
+        page.clock.install()
     page.goto(url)
     page.wait_for_load_state("networkidle")
     try:
