@@ -15,7 +15,7 @@ from vllm_advisor.evidence.lengths_distribution import BUCKETS, LengthDistributi
 from vllm_advisor.evidence.lengths_histograms import HistogramSlots
 from vllm_advisor.evidence.lengths_slots import SLOT_CELLS, LengthKind, LengthSlots, Slot
 from vllm_advisor.evidence.lengths_snapshot import ContextSnapshot, LengthSource
-from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome, ServedBlock
+from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, ServedBlock
 
 __all__ = ["ContextLengths", "ContextSnapshot", "LengthDistribution", "LengthSource"]
 
@@ -48,7 +48,7 @@ class ContextLengths:
         self._oldest = -math.inf
         self._late = 0
 
-    def observe(self, logged: LoggedRequest | ServedBlock) -> None:
+    def observe(self, logged: Logged) -> None:
         """Take in one logged request, or a block of them."""
         if isinstance(logged, ServedBlock):
             self._count(logged)

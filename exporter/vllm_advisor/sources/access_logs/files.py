@@ -17,7 +17,7 @@ from vllm_advisor.config import AccessLogConfig
 from vllm_advisor.errors import InputError
 from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
-from vllm_advisor.sources.access_logs.request import LoggedRequest
+from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest
 
 __all__ = ["PACKED_SUFFIXES", "find_files", "open_log", "read_file", "read_requests"]
 
@@ -45,39 +45,58 @@ def open_log(path: Path) -> BinaryIO:
     return file
 
 
-def read_file(path: Path, reader: LineReader) -> Iterator[LoggedRequest]:
+def read_file(path: Path, reader: LineReader) -> Iterator[Logged]:
     """Read a whole file.
 
     Raises:
         InputError: the file cannot be read, or not to its end.
     """
     now_seconds = time.time()
-    try:
-        with open_log(path) as file:
-            while line := file.readline(LINE_LIMIT_BYTES):
-                if len(line) == LINE_LIMIT_BYTES and not line.endswith(b"\n"):
-                    _skip_line(file)
-                    reader.skip_too_long()
-                else:
-                    yield from reader.read(line, now_seconds)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except (EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise InputError(f"is damaged: {error}", path=path) from error
+    for block in _blocks(path, reader):
+        yield from reader.read_block(block, 0, now_seconds)
     reader.finish()
 
 
 def read_requests(log: AccessLogConfig) -> Iterator[LoggedRequest]:
-    """Read every file of some access logs as they are now.
+    """Read every file of some access logs as they are now, request by request.
 
     Raises:
         InputError: a file cannot be read.
     """
-    recent = Recent(REMEMBERED)
+    recent, now_seconds = Recent(REMEMBERED), time.time()
     for path in find_files(log.paths):
-        yield from read_file(path, LineReader(log, recent))
+        reader = LineReader(log, recent)
+        for block in _blocks(path, reader):
+            for line in block.split(b"\n"):
+                yield from reader.read(line, now_seconds)
+        reader.finish()
 
 
-def _skip_line(file: BinaryIO) -> None:
-    while (part := file.readline(LINE_LIMIT_BYTES)) and not part.endswith(b"\n"):
-        pass
+def _blocks(path: Path, reader: LineReader) -> Iterator[bytes]:
+    """Return a file's whole lines, many at a time; count those over the limit."""
+    try:
+        with open_log(path) as file:
+            yield from _whole_lines(file, reader)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except (EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise InputError(f"is damaged: {error}", path=path) from error
+
+
+def _whole_lines(file: BinaryIO, reader: LineReader) -> Iterator[bytes]:
+    rest, skipping = b"", False
+    while more := file.read(LINE_LIMIT_BYTES):
+        end = more.rfind(b"\n") + 1
+        if end and skipping:
+            rest, more, skipping = b"", more[more.find(b"\n") + 1 :], False
+            end = more.rfind(b"\n") + 1
+        if end:
+            yield rest + more[:end]
+            rest = more[end:]
+        elif not skipping:
+            rest += more
+        if len(rest) > LINE_LIMIT_BYTES:
+            reader.skip_too_long()
+            rest, skipping = b"", True
+    if rest:
+        yield rest

@@ -102,8 +102,11 @@ class Framer:
         limit_characters: the most that a record's parts may come to.
     """
 
+    UNFRAMED = "none"
+
     def __init__(self, limit_characters: int) -> None:
         self.frame: str | None = None
+        """The frame's name, `UNFRAMED` once lines without one made sense, None until either shows."""
         self._limit_characters = limit_characters
         self._open: dict[str, OpenRecord] = {}
 
@@ -125,7 +128,7 @@ class Framer:
         """
         if self.frame is None:
             self.frame = next((name for name, frame in _FRAMES.items() if frame(line) is not None), None)
-        if self.frame is None:
+        if self.frame is None or self.frame == self.UNFRAMED:
             return (line,)
         parts = _FRAMES[self.frame](line)
         if parts is None:

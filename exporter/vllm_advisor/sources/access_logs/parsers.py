@@ -41,6 +41,13 @@ class Parser:
         self.format = form
 
     @property
+    def is_plain_json(self) -> bool:
+        """Whether each line is one JSON object, of which only fields are looked up."""
+        rules = self.format.rules
+        special = rules.generation, rules.time_unit_seconds
+        return self.format.record is None and self.format.records is each_record and special == (None, None)
+
+    @property
     def opened(self) -> OpenRecord:
         """The record that has not ended."""
         return OpenRecord()
@@ -65,6 +72,8 @@ class CsvParser(Parser):
         form: the format.
         limit_characters: the most that a row may come to.
     """
+
+    is_plain_json = False
 
     def __init__(self, form: Format, limit_characters: int) -> None:
         super().__init__(form)

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_advisor.config import AccessLogConfig
+from vllm_advisor.sources.access_logs.blocks import BlockDecoder
 from vllm_advisor.sources.access_logs.fields import look_up
 from vllm_advisor.sources.access_logs.frames import Framer
 from vllm_advisor.sources.access_logs.meaning import understand
 from vllm_advisor.sources.access_logs.parsers import Parser, parser_for, parser_named
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.records import Record, is_server_line
-from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome, Place
+from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, Place
 from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
 __all__ = ["LINE_LIMIT_BYTES", "LineReader", "Standing"]
@@ -24,6 +25,8 @@ LINE_LIMIT_BYTES = 1 << 20
 """Longer lines are skipped; so are records put together from parts."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DECODERS = 8
+"""How often a file may show another shape of line before each line is read on its own."""
 _FUTURE_SECONDS = 300.0
 """A time further ahead than this is a wrong clock's."""
 
@@ -64,6 +67,8 @@ class LineReader:
         self._recent = Recent(REMEMBERED) if recent is None else recent
         self._framer = Framer(LINE_LIMIT_BYTES)
         self._parser = parser_named(log.format, log, LINE_LIMIT_BYTES)
+        self._decoder: BlockDecoder | None = None
+        self._decoders_left = 0 if log.models or log.match else _DECODERS
 
     @property
     def format_name(self) -> str | None:
@@ -115,6 +120,24 @@ class LineReader:
             return []
         return [request for text in texts if text for request in self._requests(text, now_seconds, place)]
 
+    def read_block(self, block: bytes, offset: int, now_seconds: float) -> list[Logged]:
+        """Read whole lines, many at once where they are alike.
+
+        Args:
+            block: lines with their newlines; the last one may lack it.
+            offset: where they are in their file.
+            now_seconds: epoch seconds.
+        """
+        found: list[Logged] = []
+        at = 0
+        while at < len(block) and self._decoder is None:
+            end = block.find(b"\n", at) + 1 or len(block)
+            found += self.read(block[at:end], now_seconds, (offset + at, end - at))
+            at = end
+        if self._decoder is not None and at < len(block):
+            found += self._read_alike(self._decoder, block[at:], now_seconds)
+        return found
+
     def finish(self) -> None:
         """Count what the end of the file leaves without its end."""
         opened = self._framer.open_records + bool(self._parser and self._parser.opened.texts)
@@ -124,6 +147,19 @@ class LineReader:
         """Count a line over the limit, which whoever cuts the lines leaves out."""
         self.lines += 1
         self.counts[Outcome.TOO_LONG] += 1
+
+    def _read_alike(self, decoder: BlockDecoder, block: bytes, now_seconds: float) -> list[Logged]:
+        served, others = decoder.decode(block, self._recent, now_seconds + _FUTURE_SECONDS)
+        found: list[Logged] = []
+        if served is not None:
+            found.append(served)
+            self.lines += served.requests
+            self.counts[Outcome.SERVED] += served.requests
+        for line in others:
+            found += self.read(line, now_seconds)
+        if served is None or len(others) > served.requests:
+            self._decoder = None
+        return found
 
     def _requests(self, text: str, now_seconds: float, place: Place | None) -> list[LoggedRequest]:
         found = []
@@ -135,10 +171,20 @@ class LineReader:
                 if isinstance(outcome, LoggedRequest):
                     found.append(outcome)
                     outcome = outcome.outcome
+                    if outcome is Outcome.SERVED and self._framer.frame in {None, Framer.UNFRAMED}:
+                        self._learn(record, parser)
                 self.counts[outcome] += 1
         except BrokenLineError:
             self.counts[Outcome.BROKEN] += 1
         return found
+
+    def _learn(self, record: Record | Outcome | None, parser: Parser | None) -> None:
+        """Note that lines come without a frame, and how to read more lines like this one at once."""
+        self._framer.frame = Framer.UNFRAMED
+        if self._decoder is None and self._decoders_left and parser is not None and parser.is_plain_json:
+            self._decoders_left -= 1
+            if isinstance(record, dict):
+                self._decoder = BlockDecoder.like(record, parser.format.rules.fields)
 
     def _detect(self, text: str) -> Parser | None:
         """Return the parser for the format that a line shows; None for a line that shows none, and may."""

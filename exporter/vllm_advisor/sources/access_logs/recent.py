@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = ["REMEMBERED", "Recent"]
 
 REMEMBERED = 65_536
@@ -22,9 +24,22 @@ class Recent:
 
     def seen(self, names: tuple[str, ...]) -> bool:
         """Tell whether any of a record's names was seen before, and remember all of them."""
-        hashes = [hash(name) for name in names]
-        known = any(one in self._newer or one in self._older for one in hashes)
-        self._newer.update(hashes)
+        hashes = set(map(hash, names))
+        known = not (self._newer.isdisjoint(hashes) and self._older.isdisjoint(hashes))
+        self._remember(hashes)
+        return known
+
+    def all_new(self, names: Sequence[str]) -> bool:
+        """Tell whether records, one by each name, are all new, and remember them only then."""
+        hashes = set(map(hash, names))
+        if len(hashes) < len(names) or not (
+            self._newer.isdisjoint(hashes) and self._older.isdisjoint(hashes)
+        ):
+            return False
+        self._remember(hashes)
+        return True
+
+    def _remember(self, hashes: set[int]) -> None:
+        self._newer |= hashes
         if len(self._newer) >= self._kept:
             self._newer, self._older = set(), self._newer
-        return known

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LoggedRequest", "Outcome", "Place", "ServedBlock"]
+__all__ = ["Logged", "LoggedRequest", "Outcome", "Place", "ServedBlock"]
 
 Place = tuple[int, int]
 """Where a line is in its file: offset and length in bytes."""
@@ -82,3 +82,12 @@ class ServedBlock:
     output_tokens: NDArray[np.int64]
     max_tokens: NDArray[np.int64]
     cut_by_length: NDArray[np.bool_]
+
+    @property
+    def requests(self) -> int:
+        """Number of requests."""
+        return int(self.prompt_tokens.size)
+
+
+Logged = LoggedRequest | ServedBlock
+"""What reading gives: a request, or a block of served ones."""

@@ -13,7 +13,7 @@ from vllm_advisor.config import AccessLogConfig
 from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES, find_files
 from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
-from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome
+from vllm_advisor.sources.access_logs.request import Logged, Outcome
 from vllm_advisor.sources.access_logs.tail_file import TailedFile, size_and_time
 from vllm_advisor.sources.access_logs.tail_mark import Mark
 from vllm_advisor.sources.access_logs.tail_source import LogSource, open_source
@@ -58,7 +58,7 @@ class LogTail:
             self._marks.extend(Mark.from_state(mark) for mark in state["marks"])
             self._to_follow.extend(self._marks)
 
-    def poll(self, now_seconds: float, *, limit_bytes: int = _AT_ONCE_BYTES) -> list[LoggedRequest]:
+    def poll(self, now_seconds: float, *, limit_bytes: int = _AT_ONCE_BYTES) -> list[Logged]:
         """Read what is new, oldest file first.
 
         Args:
@@ -66,7 +66,7 @@ class LogTail:
             limit_bytes: about the most to read now; what is left comes with the next call.
         """
         self._look(now_seconds)
-        found: list[LoggedRequest] = []
+        found: list[Logged] = []
         for file in list(self._files.values()):
             while limit_bytes > 0:
                 requests, size = file.read(now_seconds)
@@ -184,7 +184,7 @@ class LogTail:
                     return
                 source.close()
 
-    def _at_end(self, file: TailedFile, now_seconds: float) -> list[LoggedRequest]:
+    def _at_end(self, file: TailedFile, now_seconds: float) -> list[Logged]:
         """Let go of a file that nothing more will come to."""
         gone = file.gone_since_seconds
         if not file.is_packed and (gone is None or now_seconds - gone < _LINGER_SECONDS):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES
 from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
-from vllm_advisor.sources.access_logs.request import LoggedRequest
+from vllm_advisor.sources.access_logs.request import Logged
 from vllm_advisor.sources.access_logs.tail_mark import EDGE_BYTES, Mark, digest
 from vllm_advisor.sources.access_logs.tail_source import LogSource
 
@@ -80,7 +80,7 @@ class TailedFile:
             alike = edge > 0 and all(self._source.read(*place) == other.read(*place) for place in places)
         return alike and self.is_intact()
 
-    def read(self, now_seconds: float) -> tuple[list[LoggedRequest], int]:
+    def read(self, now_seconds: float) -> tuple[list[Logged], int]:
         """Read the whole lines of the next block; return their requests and how many bytes they were."""
         block = self._source.read(self.position, LINE_LIMIT_BYTES)
         if not self.is_intact():
@@ -96,7 +96,7 @@ class TailedFile:
         self._advance(block)
         return [], len(block)
 
-    def rest(self, now_seconds: float) -> list[LoggedRequest]:
+    def rest(self, now_seconds: float) -> list[Logged]:
         """Read a last line without its end, when nothing more will come."""
         block = self._source.read(self.position, LINE_LIMIT_BYTES) if self.is_intact() else b""
         found = self._lines(block, now_seconds) if block else []
@@ -119,15 +119,10 @@ class TailedFile:
             standing=self._reader.standing,
         )
 
-    def _lines(self, block: bytes, now_seconds: float) -> list[LoggedRequest]:
-        found: list[LoggedRequest] = []
-        at = self.position
-        for line in _split(block):
-            if self._skipping:
-                self._skipping = False
-            else:
-                found += self._reader.read(line, now_seconds, (at, len(line)))
-            at += len(line)
+    def _lines(self, block: bytes, now_seconds: float) -> list[Logged]:
+        skipped = (block.find(b"\n") + 1 or len(block)) if self._skipping else 0
+        self._skipping = False
+        found = self._reader.read_block(block[skipped:], self.position + skipped, now_seconds)
         self._advance(block)
         return found
 
@@ -135,10 +130,3 @@ class TailedFile:
         self._head = (self._head + block[:EDGE_BYTES])[:EDGE_BYTES]
         self._tail = (self._tail + block[-EDGE_BYTES:])[-EDGE_BYTES:]
         self.position += len(block)
-
-
-def _split(block: bytes) -> list[bytes]:
-    """Split at newlines alone, which bytes.splitlines does not."""
-    lines = [line + b"\n" for line in block.split(b"\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines

@@ -6,7 +6,15 @@ import math
 import re
 from datetime import UTC, datetime
 
-__all__ = ["MISSING", "BrokenLineError", "epoch_seconds", "is_true", "read_tokens", "status_failed"]
+__all__ = [
+    "LONGEST_TOKENS",
+    "MISSING",
+    "BrokenLineError",
+    "epoch_seconds",
+    "is_true",
+    "read_tokens",
+    "status_failed",
+]
 
 
 class BrokenLineError(ValueError):
@@ -22,7 +30,8 @@ class _Missing:
 
 MISSING = _Missing()
 
-_LONGEST_TOKENS = 100_000_000
+LONGEST_TOKENS = 100_000_000
+"""More are not a request's, but some counter gone wrong."""
 _NOTHING = frozenset({"", "-", "null", "None", "undefined"})
 _SECONDS_A_UNIT = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """Numbers over the left one are epoch times in units of the right one; smaller ones are seconds."""
@@ -47,7 +56,7 @@ def read_tokens(value: object) -> int | None:
             raise BrokenLineError("not a number") from None
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise BrokenLineError("not a number")
-    if not 0 <= number <= _LONGEST_TOKENS or number != int(number):
+    if not 0 <= number <= LONGEST_TOKENS or number != int(number):
         raise BrokenLineError("no count of tokens")
     return int(number)
 

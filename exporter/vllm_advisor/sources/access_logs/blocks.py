@@ -1,0 +1,250 @@
+"""Many JSON lines at once, for lines that are like one already understood.
+
+One record shows where each field is. A decoder is made from it that takes only records which mean the same: a
+request answered, with both counts, and nothing at any place where the format would look first. Whatever it
+does not take is read line by line, so that both ways of reading come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from vllm_advisor.sources.access_logs.fields import FIELD_NAMES, Fields
+from vllm_advisor.sources.access_logs.recent import Recent
+from vllm_advisor.sources.access_logs.request import ServedBlock
+from vllm_advisor.sources.access_logs.values import LONGEST_TOKENS, epoch_seconds
+
+__all__ = ["BlockDecoder"]
+
+_COUNT = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_TOKENS)]
+_TYPES: dict[str, Any] = {
+    "prompt_tokens": _COUNT,
+    "completion_tokens": _COUNT,
+    "total_tokens": Annotated[int, msgspec.Meta(ge=0, le=LONGEST_TOKENS)] | None,
+    "max_tokens": Annotated[int, msgspec.Meta(ge=0, le=LONGEST_TOKENS)] | None,
+    "finish_reason": str | None,
+    "id": str,
+}
+"""What each field must be, where one type fits all; a type with None may be missing too."""
+_READ = tuple(name for name in FIELD_NAMES if name != "model")
+_ANSWERED = Annotated[int, msgspec.Meta(ge=1, le=399)]
+_NO_OBJECT = list[Any] | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One value: its type, and whether a record may do without it."""
+
+    type: Any
+    optional: bool
+
+
+_Tree = dict[str, "_Tree | _Leaf"]
+_NOTHING = _Leaf(None, optional=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDecoder:
+    """Decodes blocks of lines that are alike.
+
+    Args:
+        decoder: takes the lines that mean the same, and refuses others.
+        columns: where the fields are in what it returns, by name.
+    """
+
+    decoder: msgspec.json.Decoder[Any]
+    columns: Mapping[str, Callable[[Any], Any]]
+
+    @classmethod
+    def like(cls, record: Mapping[str, Any], fields: Fields) -> BlockDecoder | None:
+        """Return a decoder for records like a served one; None where that is written in some special way."""
+        tree: _Tree = {}
+        places: dict[str, str] = {}
+        for name in _READ:
+            paths = getattr(fields, name)
+            found = next((path for path in paths if _value(record, path) is not None), None)
+            wanted = _type(name, None if found is None else _value(record, found))
+            if wanted is None or any("*" in path or (path in record and "." in path) for path in paths):
+                return None
+            place = found or (paths[0] if paths and wanted.type else None)
+            if place is not None:
+                places[name] = place
+            looked_at = paths if place is None or wanted.optional else paths[: paths.index(place) + 1]
+            for path in looked_at:
+                _plant(tree, path.split("."), wanted if path == place else _NOTHING)
+        struct, attributes = _struct(tree)
+        if not attributes.keys() >= set(places.values()):
+            return None
+        return cls(
+            msgspec.json.Decoder(struct),
+            {name: attrgetter(attributes[path]) for name, path in places.items()},
+        )
+
+    def decode(
+        self, block: bytes, recent: Recent, latest_seconds: float
+    ) -> tuple[ServedBlock | None, list[bytes]]:
+        """Return the served requests of some lines, and the lines to read one by one.
+
+        Args:
+            block: whole lines.
+            recent: what was seen before.
+            latest_seconds: the latest time that a request can have.
+        """
+        if b"\0" in block or not _is_utf8(block):
+            return None, block.split(b"\n")
+        others: list[bytes] = []
+        try:
+            rows = self.decoder.decode_lines(block)
+        except (msgspec.DecodeError, RecursionError):
+            rows, others = self._one_by_one(block)
+        served = self._served(rows, latest_seconds) if rows else None
+        if served is None or not self._is_new(rows, recent):
+            return None, block.split(b"\n")
+        return served, others
+
+    def _one_by_one(self, block: bytes) -> tuple[list[Any], list[bytes]]:
+        rows, others, decode = [], [], self.decoder.decode
+        for line in block.split(b"\n"):
+            try:
+                rows.append(decode(line))
+            except (msgspec.DecodeError, RecursionError):
+                others.append(line)
+        return rows, others
+
+    def _served(self, rows: Sequence[Any], latest_seconds: float) -> ServedBlock | None:
+        """Return the rows as columns, None when some row does not add up or has no time that can be."""
+        prompt, output = self._counts("prompt_tokens", rows), self._counts("completion_tokens", rows)
+        total = self._counts("total_tokens", rows)
+        times = _times(self._column("time", rows))
+        if times is None or times.max() > latest_seconds or ((total > 0) & (total != prompt + output)).any():
+            return None
+        reasons = self._column("finish_reason", rows)
+        cut = np.zeros(len(rows), np.bool_)
+        if "length" in reasons:
+            cut = np.array([reason == "length" for reason in reasons])
+        return ServedBlock(times, prompt, output, self._counts("max_tokens", rows), cut)
+
+    def _is_new(self, rows: Sequence[Any], recent: Recent) -> bool:
+        return "id" not in self.columns or recent.all_new(list(map(self.columns["id"], rows)))
+
+    def _column(self, name: str, rows: Sequence[Any]) -> list[Any]:
+        return list(map(self.columns[name], rows)) if name in self.columns else [None] * len(rows)
+
+    def _counts(self, name: str, rows: Sequence[Any]) -> NDArray[np.int64]:
+        """Return a column of counts, -1 where there is none."""
+        if name not in self.columns:
+            return np.full(len(rows), -1)
+        column = self._column(name, rows)
+        return np.array([-1 if count is None else count for count in column], np.int64)
+
+
+def _type(name: str, value: object) -> _Leaf | None:
+    """Return what a field must be to mean what it does in a record; None where no type says that."""
+    if value is None:
+        fits = name not in {"time", "prompt_tokens", "completion_tokens"}
+        optional = _TYPES.get(name) if name in {"total_tokens", "max_tokens", "finish_reason"} else None
+        return _Leaf(optional, optional=True) if fits else None
+    if name == "time" and isinstance(value, str | int | float):
+        return _Leaf(str if isinstance(value, str) else float, optional=False)
+    if name == "status" and isinstance(value, int) and not isinstance(value, bool):
+        return _Leaf(_ANSWERED, optional=False)
+    if name in _TYPES:
+        numeric = name not in {"finish_reason", "id"}
+        fits = isinstance(value, int if numeric else str)
+        return (
+            _Leaf(_TYPES[name], optional=name in {"total_tokens", "max_tokens", "finish_reason"})
+            if fits
+            else None
+        )
+    fits = isinstance(value, str) or value == 1
+    return _Leaf(Literal[value], optional=False) if fits else None
+
+
+def _value(record: Mapping[str, Any], path: str) -> object:
+    value: object = record
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _plant(tree: _Tree, keys: list[str], leaf: _Leaf) -> None:
+    """Ask for a value at a place; where another is asked for within it, this one is to be nothing."""
+    inner = tree
+    for key in keys[:-1]:
+        below = inner.setdefault(key, {})
+        if isinstance(below, _Leaf):
+            return
+        inner = below
+    inner[keys[-1]] = leaf
+
+
+def _struct(tree: _Tree) -> tuple[Any, dict[str, str]]:
+    """Return a type for a tree of keys, and the attribute of each path."""
+    columns: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    rename: dict[str, str] = {}
+    attributes: dict[str, str] = {}
+    for number, (key, node) in enumerate(tree.items()):
+        name = f"f{number}"
+        rename[name] = key
+        if isinstance(node, _Leaf):
+            attributes[key] = name
+            columns.append((name, node.type, None) if node.optional else (name, node.type))
+            continue
+        inner, below = _struct(node)
+        attributes |= {f"{key}.{path}": f"{name}.{attribute}" for path, attribute in below.items()}
+        watched = all(leaf is _NOTHING for leaf in _leaves(node))
+        columns.append((name, inner | _NO_OBJECT, None) if watched else (name, inner))
+    columns.sort(key=len)
+    return msgspec.defstruct("Row", columns, rename=rename, gc=False), attributes
+
+
+def _leaves(tree: _Tree) -> Iterator[_Leaf]:
+    for node in tree.values():
+        if isinstance(node, _Leaf):
+            yield node
+        else:
+            yield from _leaves(node)
+
+
+def _is_utf8(block: bytes) -> bool:
+    try:
+        return block.isascii() or bool(block.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _times(column: list[Any]) -> NDArray[np.float64] | None:
+    """Return epoch seconds, None when one of them is no time."""
+    if isinstance(column[0], str) and (times := _utc_times(column)) is not None:
+        return times
+    seconds = [epoch_seconds(time) for time in column]
+    return None if None in seconds else np.array(seconds, np.float64)
+
+
+def _utc_times(texts: list[str]) -> NDArray[np.float64] | None:
+    """Read times such as 2026-11-30T09:15:00.120Z, all of one length; None when they are no such."""
+    length = len(texts[0])
+    packed = "".join(texts).encode()
+    if length < 20 or len(packed) != length * len(texts) or any(len(text) != length for text in texts):
+        return None
+    letters = np.frombuffer(packed, np.uint8).reshape(-1, length)
+    places = [17, 18, *range(20, length - 1)]
+    digits = letters[:, places].astype(np.int64) - ord("0")
+    right = (letters[:, -1] == ord("Z")).all() and (length == 20 or (letters[:, 19] == ord(".")).all())
+    if not right or digits.min() < 0 or digits.max() > 9 or length > 31:
+        return None
+    turns = np.flatnonzero((letters[1:, :17] != letters[:-1, :17]).any(axis=1)) + 1
+    starts = [0, *turns.tolist()]
+    minutes = [epoch_seconds(f"{texts[start][:17]}00Z") for start in starts]
+    if None in minutes or digits[:, 0].max() > 5:
+        return None
+    of_rows = np.repeat(np.array(minutes, np.float64), np.diff([*starts, len(texts)]))
+    weights = np.array([10.0, 1.0, *(10.0**-place for place in range(1, len(places) - 1))])
+    return np.asarray(of_rows + digits @ weights, np.float64)
