@@ -110,7 +110,7 @@ def daemon_process(command: Sequence[str | Path], folder: Path) -> Iterator[Daem
         log_path.open("wb") as log,
         output_path.open("wb") as output,
         subprocess.Popen(
-            [sys.executable, "-m", "vllm_advisor", *arguments], stdout=output, stderr=log
+            [sys.executable, "-m", "vllm_advisor", *arguments], stdout=output, stderr=log, cwd=folder
         ) as process,
     ):
         try:
