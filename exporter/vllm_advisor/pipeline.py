@@ -11,9 +11,9 @@ from vllm_advisor.ceilings.pool import PoolPrediction
 from vllm_advisor.ceilings.published import Published
 from vllm_advisor.ceilings.recommendation import Recommendation, recommend
 from vllm_advisor.ceilings.what_if import Change, Supposed, what_if
-from vllm_advisor.config import DeploymentConfig
+from vllm_advisor.config import DeploymentConfig, EngineConfig
 from vllm_advisor.evidence.deployment import DeploymentEvidence, DeploymentSnapshot
-from vllm_advisor.sources.access_logs import LoggedRequest
+from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.engine_sample import EngineSample
 from vllm_advisor.sources.sweep_file import Sweep, read_sweep, sweep_from_document, sweep_to_document
@@ -55,9 +55,9 @@ class DeploymentPipeline:
         """Take in what a target says of its configuration elsewhere than on its page."""
         self.evidence.observe_facts(target, facts)
 
-    def observe_request(self, request: LoggedRequest) -> None:
-        """Take in one line of an access log."""
-        self.evidence.observe_request(request)
+    def observe_request(self, logged: Logged) -> None:
+        """Take in one line of an access log, or a block of them."""
+        self.evidence.observe_request(logged)
 
     def recommend(self, now_seconds: float) -> Recommendation:
         """Work out the recommendation that the evidence supports at a moment."""
@@ -82,9 +82,16 @@ class DeploymentPipeline:
             change,
             self.config,
             snapshot,
-            predict=lambda engine, facts: replace(self._arithmetic, engine=engine).predict(facts),
+            predict=self._predict_as_if,
             sweep=self.sweep,
         )
+
+    def _predict_as_if(self, engine: EngineConfig, facts: EngineFacts) -> PoolPrediction | None:
+        """Predict an engine started otherwise, without what a startup log says of other GPUs."""
+        arithmetic = replace(self._arithmetic, engine=engine)
+        if engine.tensor_parallel_size != self.config.engine.tensor_parallel_size:
+            arithmetic = replace(arithmetic, report=replace(arithmetic.report, available_bytes=None))
+        return arithmetic.predict(facts)
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""

@@ -79,18 +79,27 @@ def what_if(
 def _changed(change: Change, deployment: DeploymentConfig) -> DeploymentConfig:
     slo = {"tpot_seconds": change.slo_tpot_ms and change.slo_tpot_ms / 1000, "quantile": _statistic(change)}
     context = {"quantile": change.quantile, "margin_ratio": change.margin}
-    stages = deployment.engine.pipeline_parallel_size
-    engine = {
-        "tensor_parallel_size": change.gpus and max(1, change.gpus // stages),
-        "kv_cache_dtype": change.kv_cache_dtype,
-    }
     return deployment.model_copy(
         update={
             "slo": deployment.slo.model_copy(update=_given(slo)),
             "context": deployment.context.model_copy(update=_given(context)),
-            "engine": deployment.engine.model_copy(update=_given(engine)),
+            "engine": _changed_engine(change, deployment.engine),
         }
     )
+
+
+def _changed_engine(change: Change, engine: EngineConfig) -> EngineConfig:
+    """Return another engine; the same weights are shared out over other GPUs."""
+    ranks, weights_bytes = engine.tensor_parallel_size, engine.weights_memory_bytes
+    if change.gpus is not None:
+        ranks = max(1, change.gpus // engine.pipeline_parallel_size)
+        weights_bytes = weights_bytes and round(weights_bytes * engine.tensor_parallel_size / ranks)
+    otherwise = {
+        "tensor_parallel_size": ranks,
+        "weights_memory_bytes": weights_bytes,
+        "kv_cache_dtype": change.kv_cache_dtype,
+    }
+    return engine.model_copy(update=_given(otherwise))
 
 
 def _statistic(change: Change) -> float | str | None:
