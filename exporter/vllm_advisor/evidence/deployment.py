@@ -12,7 +12,7 @@ from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
 from vllm_advisor.evidence.timeline import Timeline
 from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
-from vllm_advisor.sources.access_logs import LoggedRequest
+from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
 from vllm_advisor.sources.engine_sample import EngineSample
 
@@ -129,12 +129,13 @@ class DeploymentEvidence:
             if engine_id.rpartition("#")[0] == target:
                 engine.facts = merge_facts(facts, engine.page_facts, self._given)
 
-    def observe_request(self, request: LoggedRequest) -> None:
-        """Take in one line of an access log."""
-        self.lengths.observe(request)
-        self.shape.observe_request(request)
-        if request.time_seconds is not None:
-            self._saw(request.time_seconds)
+    def observe_request(self, logged: Logged) -> None:
+        """Take in one line of an access log, or a block of them."""
+        self.lengths.observe(logged)
+        for request in logged.each():
+            self.shape.observe_request(request)
+            if request.time_seconds is not None:
+                self._saw(request.time_seconds)
 
     def break_intervals(self) -> None:
         """Compare no coming page with one from before: the clock stepped in between."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -64,6 +65,10 @@ class LoggedRequest:
     limit_tokens: int | None = None
     model: str | None = None
 
+    def each(self) -> Iterator[LoggedRequest]:
+        """Return the request, as a block does its own."""
+        yield self
+
 
 @dataclass(frozen=True, slots=True)
 class ServedBlock:
@@ -87,6 +92,20 @@ class ServedBlock:
     def requests(self) -> int:
         """Number of requests."""
         return int(self.prompt_tokens.size)
+
+    def each(self) -> Iterator[LoggedRequest]:
+        """Return the requests one by one."""
+        columns = (
+            self.time_seconds,
+            self.prompt_tokens,
+            self.output_tokens,
+            self.max_tokens,
+            self.cut_by_length,
+        )
+        for time, prompt, output, asked, cut in zip(*(column.tolist() for column in columns), strict=True):
+            yield LoggedRequest(
+                Outcome.SERVED, time, prompt, output, None if asked < 0 else asked, cut_by_length=cut
+            )
 
 
 Logged = LoggedRequest | ServedBlock
