@@ -4,9 +4,10 @@ ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
 FROM ${PYTHON_IMAGE} AS build
 COPY requirements.txt /
 RUN python3 -m venv /opt/vllm-advisor \
-    && /opt/vllm-advisor/bin/pip install --no-cache-dir --no-compile --require-hashes --requirement /requirements.txt \
+    && /opt/vllm-advisor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements.txt \
     && /opt/vllm-advisor/bin/pip uninstall --yes setuptools pip
 COPY exporter/vllm_advisor /opt/vllm-advisor/exporter/vllm_advisor
+RUN python3 -m compileall -q /opt/vllm-advisor/exporter
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=unknown

@@ -109,13 +109,14 @@ def _lengths() -> list[Panel]:
                 Query(_of("configured_max_model_len_tokens"), "configured limit"),
                 Query(_of("recommended_max_model_len_tokens"), "recommended limit"),
             ],
+            logarithmic=True,
         ),
         lines(
             "Requests over the limit",
             "Share of requests that are longer than --max-model-len as configured, and as recommended: they "
             "are "
             "refused or cut.",
-            [Query(_of("context_over_limit_ratio", by="limit"), "over the {{limit}} one")],
+            [Query(_of("context_over_limit_ratio", by="limit"), "over what is {{limit}}")],
             unit="percentunit",
         ),
     ]
@@ -225,7 +226,7 @@ def _pool() -> list[Panel]:
             "KV pool of one engine",
             "Tokens that it holds, as the engine reports and as the arithmetic from model and GPU gives. "
             "No predicted line: no model configuration was given.",
-            [Query(_of("kv_pool_tokens", by="source"), "by the {{source}} one")],
+            [Query(_of("kv_pool_tokens", by="source"), "{{source}}")],
         ),
         lines(
             "Sequences that memory holds",
@@ -238,9 +239,9 @@ def _pool() -> list[Panel]:
             ],
         ),
         number(
-            "Arithmetic over engine",
+            "Arithmetic off by",
             "How far the worked-out KV pool is from the engine's: within 5% they agree.",
-            Query(error),
+            Query(f"abs({error})"),
             unit="percentunit",
             colours={ADVICE.prediction_error_ratio: YELLOW, 2 * ADVICE.prediction_error_ratio: RED},
         ),
@@ -294,6 +295,7 @@ def _history() -> list[Panel]:
                 Query(_of("configured_max_model_len_tokens"), "configured limit"),
             ],
             steps=True,
+            logarithmic=True,
         ),
         states(
             "Advice over time",

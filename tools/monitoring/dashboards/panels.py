@@ -82,11 +82,17 @@ def lines(
     unit: str = "locale",
     width: int = 12,
     steps: bool = False,
+    logarithmic: bool = False,
     top: float | None = None,
 ) -> timeseries.Panel:
     """Return lines over time; in steps where a value holds until it changes. Dashed: limits and targets."""
     panel = timeseries.Panel().title(title).description(description).datasource(DATASOURCE).unit(unit)
-    panel = panel.span(width).height(9).min(0).line_width(2).fill_opacity(0).thresholds(_thresholds({}))
+    panel = panel.span(width).height(9).line_width(2).fill_opacity(0).thresholds(_thresholds({}))
+    if logarithmic:
+        scale = common_builders.ScaleDistributionConfig().type(common.ScaleDistribution.LOG).log(2)
+        panel = panel.scale_distribution(scale)
+    else:
+        panel = panel.min(0)
     if top is not None:
         panel = panel.max(top)
     if steps:
@@ -96,7 +102,8 @@ def lines(
     panel = panel.legend(_legend()).tooltip(_tooltip())
     dashed = {"fill": "dash", "dash": [8, 8]}
     return panel.override_by_regexp(
-        "/(limit|target|cap)/", [models.DynamicConfigValue(id_val="custom.lineStyle", value=dashed)]
+        "/ limit$|^target$|configured cap$|^cap of/",
+        [models.DynamicConfigValue(id_val="custom.lineStyle", value=dashed)],
     )
 
 
