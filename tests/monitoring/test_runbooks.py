@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from monitoring.recording import DEPLOYMENT_RECORDINGS, ENGINE_RECORDINGS
 from monitoring.rule_files import ALERTS
-from support.promql import ROOT
+from support.promql import ROOT, dashboards, exported_names
 from vllm_advisor.ceilings.advice import Code
 
 PAGES = sorted((ROOT / "docs/runbooks").glob("*.md"))
@@ -33,3 +34,16 @@ def test_a_page_has_its_four_sections(page: Path) -> None:
     assert all(len(part.partition("\n")[2].split()) > 3 for part in parts)
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert (page.parent / link).is_file(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_sends_people_to_is_there(page: Path) -> None:
+    """Metrics are exported or recorded, and panels and rows are on the dashboards, under these very names."""
+    text = page.read_text(encoding="utf-8")
+    titles = {panel["title"] for board in dashboards().values() for panel in board["panels"]}
+    recorded = {rule.record for rule in (*DEPLOYMENT_RECORDINGS, *ENGINE_RECORDINGS)}
+    known = exported_names() | recorded
+    named = re.findall(r"\b(?:vllm_advisor_\w+|vllm:\w+|engine:vllm_[\w:]+|deployment\w*:vllm_[\w:]+)", text)
+
+    assert set(re.findall(r"(?:panel|row) \*([^*]+)\*", text)) <= titles
+    assert {name for name in named if name not in known and f"{name}_sum" not in known} == set()
