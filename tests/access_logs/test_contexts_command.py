@@ -71,6 +71,23 @@ def test_compressed_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (answer["requests"], answer["max"], answer["rejected_lines"]) == (59, 64, 1)
 
 
+def test_parquet_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns are fields, also nested and under names of their own; what is no Parquet is told so."""
+    pyarrow = pytest.importorskip("pyarrow", reason="the optional extra parquet is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = {"usage": [{"prompt_tokens": prompt, "completion_tokens": 5} for prompt in range(1, 5001)]}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(rows), path)
+    answer = contexts(capsys, path)
+    assert (answer["requests"], answer["max"]) == (5000, 5005)
+    parquet.write_table(pyarrow.table({"ContextTokens": [7], "GeneratedTokens": [2]}), path)
+    fields = ("--field", "prompt_tokens=ContextTokens", "--field", "completion_tokens=GeneratedTokens")
+    assert contexts(capsys, path, "--format", "json", *fields)["max"] == 9
+    path.write_bytes(b"no parquet")
+    assert main(["contexts", str(path)]) == 1
+    assert "is no Parquet file" in capsys.readouterr().err
+
+
 def test_several_files_and_chosen_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files of different formats add up; fields, models and matches choose among their lines."""
     one, other = tmp_path / "a.jsonl", tmp_path / "b.csv"

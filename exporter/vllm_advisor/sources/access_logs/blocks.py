@@ -142,7 +142,9 @@ class BlockDecoder:
         if name not in self.columns:
             return np.full(len(rows), -1)
         column = self._column(name, rows)
-        return np.array([-1 if count is None else count for count in column], np.int64)
+        if _TYPES[name] is not _COUNT and None in column:
+            column = [-1 if count is None else count for count in column]
+        return np.array(column, np.int64)
 
 
 def _type(name: str, value: object) -> _Leaf | None:
@@ -232,13 +234,13 @@ def _utc_times(texts: list[str]) -> NDArray[np.float64] | None:
     """Read times such as 2026-11-30T09:15:00.120Z, all of one length; None when they are no such."""
     length = len(texts[0])
     packed = "".join(texts).encode()
-    if length < 20 or len(packed) != length * len(texts) or any(len(text) != length for text in texts):
+    if not 20 <= length <= 31 or len(packed) != length * len(texts):
         return None
     letters = np.frombuffer(packed, np.uint8).reshape(-1, length)
     places = [17, 18, *range(20, length - 1)]
     digits = letters[:, places].astype(np.int64) - ord("0")
     right = (letters[:, -1] == ord("Z")).all() and (length == 20 or (letters[:, 19] == ord(".")).all())
-    if not right or digits.min() < 0 or digits.max() > 9 or length > 31:
+    if not right or digits.min() < 0 or digits.max() > 9:
         return None
     turns = np.flatnonzero((letters[1:, :17] != letters[:-1, :17]).any(axis=1)) + 1
     starts = [0, *turns.tolist()]

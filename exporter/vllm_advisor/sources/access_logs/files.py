@@ -1,4 +1,4 @@
-"""Whole files: plain, .gz or .zst, lines of any length, and Parquet as far as `contexts` needs it."""
+"""Whole files: plain, .gz, .zst or Parquet, with lines of any length."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import zstandard
 
 from vllm_advisor.config import AccessLogConfig
 from vllm_advisor.errors import InputError
+from vllm_advisor.sources.access_logs.parquet import parquet_blocks
 from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest
@@ -74,6 +75,9 @@ def read_requests(log: AccessLogConfig) -> Iterator[LoggedRequest]:
 
 def _blocks(path: Path, reader: LineReader) -> Iterator[bytes]:
     """Return a file's whole lines, many at a time; count those over the limit."""
+    if path.suffix == ".parquet":
+        yield from parquet_blocks(path)
+        return
     try:
         with open_log(path) as file:
             yield from _whole_lines(file, reader)
