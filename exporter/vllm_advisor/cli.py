@@ -17,6 +17,7 @@ COMMANDS = {
     "check-config": "validate a configuration file",
     "plan": "work the flags out from a model config, a GPU and flags",
     "contexts": "context percentiles and max-model-len from log files or traces",
+    "sweep": "the concurrency sweep against a live endpoint",
     "recommend": "the recommendation to paste, from a running daemon or from captures",
     "replay": "recorded pages and logs through the daemon's own pipeline",
     "demo": "the daemon beside a simulated engine",

@@ -1,0 +1,1 @@
+"""Load on an OpenAI-compatible endpoint, timed with the client's own clock."""
