@@ -14,6 +14,8 @@ done
 
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' exporter/vllm_advisor/__init__.py)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+# Only docker's own format has room for a health check.
+[ "$tool" = docker ] || BUILD_OPTIONS="--format docker ${BUILD_OPTIONS:-}"
 # shellcheck disable=SC2086 # several options
 "$tool" build ${BUILD_OPTIONS:-} --build-arg "VERSION=$version" --build-arg "REVISION=$revision" --tag "$name" .
 

@@ -121,15 +121,15 @@ def _table(axes: Axes, panel: dict[str, Any], asked: Prometheus, _seconds: float
         for series in asked.query(filled(target["expr"], **CHOSEN)):
             key = tuple(series["metric"].get(label) for label in labels if label in {"deployment", "code"})
             row = rows.setdefault(key, {})
-            row |= series["metric"] | {value_name: f"{float(series['value'][1]):.4g}"}
+            row |= series["metric"] | {value_name: f"{float(series['value'][1]):,.6g}"}
     ordered = sorted(names, key=lambda name: organized["indexByName"][name])
     cells = [[row.get(name, "") for name in ordered] for row in rows.values()] or [[""] * len(ordered)]
     axes.axis("off")
-    drawn = axes.table(
-        cells, colLabels=[names[name] for name in ordered], loc="upper center", edges="horizontal"
-    )
+    titles = [names[name].replace(" ", "\n", 1) for name in ordered]
+    drawn = axes.table(cells, colLabels=titles, loc="upper center", edges="horizontal")
     drawn.auto_set_font_size(value=False)
     drawn.set_fontsize(6)
+    drawn.scale(1, 1.8)
 
 
 def _states(axes: Axes, panel: dict[str, Any], asked: Prometheus, seconds: float) -> None:

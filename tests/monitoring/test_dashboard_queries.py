@@ -29,7 +29,7 @@ CHOSEN = {"deployment": "slow", "model": "slow-model", "instance": ".*"}
 LAST_TO_COME = (
     'vllm_advisor_ceiling_sequences{deployment="slow",ceiling="latency"}',
     'vllm_advisor_recommended_max_num_seqs{deployment="slow"}',
-    "rate(vllm:num_preemptions_total[10s])",
+    'rate(vllm:inter_token_latency_seconds_sum{model_name="slow-model"}[10s]) > 0',
 )
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,7 @@ def engines() -> Iterator[Engines]:
         served._loop.close()
 
 
+@dataclass(frozen=True, slots=True)
 class Stack:
     """Everything at once.
 
@@ -239,13 +241,10 @@ class Stack:
         engines: of the deployments ``capped``, ``slow`` and ``gone``.
     """
 
-    def __init__(
-        self, engines: Engines, prometheus: Prometheus, alertmanager: Alertmanager, webhook: Webhook
-    ) -> None:
-        self.engines = engines
-        self.prometheus = prometheus
-        self.alertmanager = alertmanager
-        self.webhook = webhook
+    engines: Engines
+    prometheus: Prometheus
+    alertmanager: Alertmanager
+    webhook: Webhook
 
 
 @contextmanager
