@@ -28,6 +28,13 @@ __all__ = ["configuration", "deployment", "overview", "targets", "to_prefix"]
 
 _WELL = {"ok", "restarted", None}
 _LATEST_CHANGES = 20
+_GRADES = (
+    ("measured", "It lies within what was observed, with enough samples on each side."),
+    ("interpolated", "It lies within what was observed, on fewer samples or a less direct statistic."),
+    ("extrapolated", "It lies beyond what was observed, within bounds."),
+    ("assumed", "Something it follows from is a default or a prediction."),
+    ("none", "The evidence does not carry a number; the advice says what is missing."),
+)
 _QUANTILES = (0.9, 0.95, 0.99, 0.995, 0.999, 0.9999)
 
 
@@ -35,8 +42,9 @@ async def overview(request: web.Request) -> web.Response:
     """Show every deployment in a row."""
     served = request.app[SERVED]
     recommendations = list(served.recommendations().values())
-    unwell = sum(1 for target in served.targets() if target["outcome"] not in _WELL)
-    summary = overview_summary(recommendations, unwell)
+    outcomes = [target["outcome"] for target in served.targets()]
+    unwell = sum(1 for outcome in outcomes if outcome not in _WELL)
+    summary = overview_summary(recommendations, len(outcomes), unwell)
     return _page(render("overview.html", root=".", recommendations=recommendations, summary=summary))
 
 
@@ -86,6 +94,7 @@ def _deployment_values(one: ServedDeployment) -> dict[str, Any]:
         "history": one.history[: -_LATEST_CHANGES - 1 : -1],
         "api": f"../api/v1/deployments/{recommendation.deployment.name}",
         "table_names": list(TABLES),
+        "grades": _GRADES,
     }
 
 

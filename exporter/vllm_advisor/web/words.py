@@ -20,16 +20,18 @@ __all__ = [
 ]
 
 
-def overview_summary(recommendations: list[Recommendation], unwell_targets: int) -> str:
-    """Say how many deployments there are, and how many want something."""
+def overview_summary(recommendations: list[Recommendation], targets: int, unwell_targets: int) -> str:
+    """Say how many deployments there are, how many want other flags, and how their targets are."""
     if not recommendations:
         return "No deployment has been evaluated yet."
     changes = sum(1 for one in recommendations if _wants_a_change(one))
     parts = [
         _plural(len(recommendations), "deployment"),
         f"{changes} would be started with other flags",
-        f"{_plural(unwell_targets, 'target')} not well" if unwell_targets else "all targets well",
     ]
+    if targets:
+        unwell = f"{unwell_targets:,} of {_plural(targets, 'target')} not well"
+        parts.append(unwell if unwell_targets else f"{_plural(targets, 'target')}, all well")
     return " · ".join(parts)
 
 
