@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from vllm_advisor.advice_config import StabilityConfig, Thresholds
+from vllm_advisor.config_discovery import Discovery
 from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
 from vllm_advisor.config_file import expectation, load_file, read_file
 from vllm_advisor.config_paths import FilePath, GlobPattern
@@ -211,7 +212,7 @@ class AccessLogConfig(Section):
         return self
 
 
-class DeploymentConfig(Section):
+class DeploymentConfig(Discovery):
     """Engines that serve one model with one set of flags and one target."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
@@ -227,8 +228,11 @@ class DeploymentConfig(Section):
 
     @model_validator(mode="after")
     def _has_somewhere_to_look(self) -> DeploymentConfig:
-        if not (self.static_configs or self.access_logs or self.sweep_path):
-            raise ValueError("needs somewhere to look: static_configs, access_logs or sweep")
+        engines = self.static_configs or self.discovers or self.prometheus
+        if not (engines or self.access_logs or self.sweep_path):
+            raise ValueError(
+                "needs somewhere to look: static_configs, *_sd_configs, prometheus, access_logs or sweep"
+            )
         return self
 
     @property

@@ -22,6 +22,7 @@ from vllm_advisor.config import AdvisorConfig, load_config
 from vllm_advisor.deployment import Deployment, open_deployment
 from vllm_advisor.errors import AdvisorError
 from vllm_advisor.scraper import Scraper, Target
+from vllm_advisor.shard import WHOLE, Shard
 from vllm_advisor.sources.scrape import new_session
 from vllm_advisor.store import Store
 from vllm_advisor.web.listener import Listener
@@ -43,10 +44,12 @@ class DaemonOptions:
     Args:
         web: how to serve.
         config_path: where a reload reads the configuration, None when it came from flags.
+        shard: which of the deployments are this daemon's.
     """
 
     web: WebOptions
     config_path: Path | None = None
+    shard: Shard = WHOLE
 
 
 async def run_daemon(
@@ -93,7 +96,7 @@ class Daemon:
     """The daemon's parts, started and stopped together."""
 
     def __init__(self, config: AdvisorConfig, options: DaemonOptions) -> None:
-        self._config = config
+        self._config = config = options.shard.of(config)
         self._options = options
         self._listener = Listener(options.web)
         self._clock = SteadyClock()
@@ -112,7 +115,7 @@ class Daemon:
         """Begin to serve and to scrape; return the URL."""
         if self._store.set_aside:
             log.warning("the saved state was damaged, starting without it", kept=str(self._store.set_aside))
-        self._session = new_session(len(self._targets()))
+        self._session = new_session()
         self._scraper = Scraper(self._session, self._config.global_, self._telemetry, self._clock)
         url = await self._listener.start(build_app(self._served()))
         self._took_effect()
@@ -134,7 +137,7 @@ class Daemon:
             await self._session.close()
         await self._save()
         for deployment in self._deployments.values():
-            deployment.logs.close()
+            deployment.close()
         self._store.close()
 
     def reload_soon(self) -> None:
@@ -147,7 +150,7 @@ class Daemon:
         if path is None:
             return "there is no configuration file: the daemon was started from flags"
         try:
-            config = load_config(path)
+            config = self._options.shard.of(load_config(path))
             async with AsyncExitStack() as reading:
                 for deployment in self._deployments.values():
                     await reading.enter_async_context(deployment.logs.lock)
@@ -166,9 +169,7 @@ class Daemon:
     def _replace(self, config: AdvisorConfig, deployments: dict[str, Deployment]) -> None:
         for name, earlier in self._deployments.items():
             if deployments.get(name) is not earlier:
-                earlier.logs.close()
-                for target in earlier.targets:
-                    target.stop()
+                earlier.close()
         self._config, self._deployments = config, deployments
         if self._scraper:
             self._scraper.limits = config.global_
@@ -208,6 +209,9 @@ class Daemon:
         """Begin to read every page and every log."""
         if self._scraper:
             self._scraper.scrape_all(self._targets())
+        if self._session:
+            for deployment in self._deployments.values():
+                deployment.finder.follow(self._session)
         for deployment in self._deployments.values():
             deployment.logs.follow(self._clock, self._telemetry)
 

@@ -14,6 +14,8 @@ from vllm_advisor.evidence.history import History, HistoryPoint
 from vllm_advisor.log_follower import LogFollower
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
+from vllm_advisor.sources.engine_facts import EngineFacts
+from vllm_advisor.target_finder import TargetFinder
 
 __all__ = ["Deployment", "open_deployment"]
 
@@ -32,11 +34,16 @@ class Deployment:
 
     pipeline: DeploymentPipeline
     logs: LogFollower
-    targets: list[Target]
+    targets: list[Target] = field(default_factory=list)
     recommendation: Recommendation | None = None
     changed_seconds: float | None = None
     history: History = field(default_factory=History)
+    finder: TargetFinder = field(init=False)
     _is_failing: bool = False
+
+    def __post_init__(self) -> None:
+        self.finder = TargetFinder(self.pipeline.config, self._retarget)
+        self._retarget(self.finder.targets())
 
     @property
     def name(self) -> str:
@@ -59,6 +66,25 @@ class Deployment:
         self.changed_seconds = recommendation.published.changed_seconds
         self.recommendation = recommendation
         self.history.record(_point(recommendation, now_seconds))
+
+    def close(self) -> None:
+        """Stop to look for anything, and give every file back."""
+        self.finder.close()
+        self.logs.close()
+        for target in self.targets:
+            target.stop()
+
+    def _retarget(self, found: Mapping[str, EngineFacts]) -> None:
+        """Scrape what was found from now on; evidence of what is gone stays."""
+        before = {target.name: target for target in self.targets}
+        for name in before.keys() - found.keys():
+            before[name].stop()
+            self.pipeline.forget_target(name)
+        for name, facts in found.items():
+            self.pipeline.observe_arguments(name, facts)
+        self.targets = [before.get(name) or Target(name, self.pipeline) for name in found]
+        if self.pipeline.config.discovers:
+            log.debug("targets", deployment=self.name, targets=len(self.targets))
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""
@@ -86,8 +112,7 @@ def open_deployment(config: DeploymentConfig, state: Mapping[str, Any] | None) -
             log.warning("the saved evidence cannot be used, starting without it", deployment=config.name)
             pipeline = DeploymentPipeline(config)
             logs = LogFollower(pipeline)
-    targets = [Target(name, pipeline) for name in config.targets]
-    return Deployment(pipeline, logs, targets, history=history)
+    return Deployment(pipeline, logs, history=history)
 
 
 def _flags(recommendation: Recommendation) -> dict[str, int | None]:

@@ -55,6 +55,14 @@ class DeploymentPipeline:
         """Take in what a target says of its configuration elsewhere than on its page."""
         self.evidence.observe_facts(target, facts)
 
+    def observe_arguments(self, target: str, facts: EngineFacts) -> None:
+        """Take in the command line that a target's engines were started with."""
+        self.evidence.observe_arguments(target, facts)
+
+    def forget_target(self, target: str) -> None:
+        """Drop a target that is no longer there."""
+        self.evidence.forget_target(target)
+
     def observe_request(self, logged: Logged) -> None:
         """Take in one line of an access log, or a block of them."""
         self.evidence.observe_request(logged)

@@ -90,6 +90,7 @@ class Scraper:
     def scrape_all(self, targets: Iterable[Target]) -> None:
         """Begin a round, in batches spread over the interval; a target still being scraped is left alone."""
         targets = list(targets)
+        self._reader.keep_only({target.url for target in targets})
         loop = asyncio.get_running_loop()
         spread_seconds = self.limits.scrape_interval_seconds / max(len(targets), 1)
         for index, target in enumerate(targets):

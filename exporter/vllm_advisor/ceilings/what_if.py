@@ -119,6 +119,7 @@ def _facts(change: Change, facts: EngineFacts) -> EngineFacts:
         kv_max_concurrency=None,
         num_gpu_blocks=None,
         cache_dtype=change.kv_cache_dtype or facts.cache_dtype,
+        tensor_parallel_size=None if change.gpus else facts.tensor_parallel_size,
     )
 
 

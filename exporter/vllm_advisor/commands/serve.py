@@ -10,6 +10,7 @@ from vllm_advisor.config import config_for_target, load_config
 from vllm_advisor.daemon import DaemonOptions, run_daemon
 from vllm_advisor.errors import InputError
 from vllm_advisor.logs import FORMATS, LEVELS, configure_logging
+from vllm_advisor.shard import parse_shard
 from vllm_advisor.web.served import DEFAULT_LISTEN_ADDRESS, WebOptions
 
 __all__ = ["add_arguments", "add_daemon_arguments", "run", "web_options"]
@@ -50,6 +51,9 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web.enable-api-writes", dest="api_writes", action="store_true", help="let the API take sweeps"
     )
+    parser.add_argument(
+        "--shard", default="1/1", metavar="K/N", help="take the Kth of N shares of the deployments, by hash"
+    )
     parser.add_argument("--log.level", dest="log_level", choices=LEVELS, default="info")
     parser.add_argument("--log.format", dest="log_format", choices=FORMATS, default="auto")
 
@@ -74,6 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
         config = config_for_target(arguments.target, slo_tpot=arguments.slo_tpot)
     else:
         config = load_config(arguments.config_file)
-    options = DaemonOptions(web_options(arguments), arguments.config_file)
+    options = DaemonOptions(web_options(arguments), arguments.config_file, parse_shard(arguments.shard))
     asyncio.run(run_daemon(config, options))
     return 0

@@ -104,6 +104,7 @@ class DeploymentEvidence:
         self.shape = TrafficShape(context_window_seconds)
         self._given = given or EngineFacts()
         self._target_facts: dict[str, EngineFacts] = {}
+        self._target_arguments: dict[str, EngineFacts] = {}
         self._engines: dict[str, _Engine] = {}
         self._signature: tuple[object, ...] | None = None
         self._last_observation_seconds: float | None = None
@@ -125,17 +126,28 @@ class DeploymentEvidence:
     def observe_facts(self, target: str, facts: EngineFacts) -> None:
         """Take in what a target's other doors (``/v1/models``, ``/version``) say of its engines."""
         self._target_facts[target] = facts
-        for engine_id, engine in self._engines.items():
-            if engine_id.rpartition("#")[0] == target:
-                engine.facts = merge_facts(facts, engine.page_facts, self._given)
+        self._merge_again(target)
+
+    def observe_arguments(self, target: str, facts: EngineFacts) -> None:
+        """Take in the command line of a target's engines; what a running engine says itself wins."""
+        self._target_arguments[target] = facts
+        self._merge_again(target)
+
+    def forget_target(self, target: str) -> None:
+        """Drop a target that is no longer there; what its engines showed stays."""
+        self._target_facts.pop(target, None)
+        self._target_arguments.pop(target, None)
+        for engine_id in [one for one in self._engines if one.rpartition("#")[0] == target]:
+            del self._engines[engine_id]
+            self.latency.forget_engine(engine_id)
 
     def observe_request(self, logged: Logged) -> None:
         """Take in one line of an access log, or a block of them."""
         self.lengths.observe(logged)
-        for request in logged.each():
-            self.shape.observe_request(request)
-            if request.time_seconds is not None:
-                self._saw(request.time_seconds)
+        self.shape.observe_logged(logged)
+        newest_seconds = logged.newest_seconds
+        if newest_seconds is not None:
+            self._saw(newest_seconds)
 
     def break_intervals(self) -> None:
         """Compare no coming page with one from before: the clock stepped in between."""
@@ -143,11 +155,15 @@ class DeploymentEvidence:
             self.latency.break_engine(engine_id)
         self._engines.clear()
 
+    def settle(self, now_seconds: float) -> None:
+        """Follow which engines there are and what most of them run with."""
+        self._forget_the_vanished(now_seconds)
+        self._settle_signature(now_seconds)
+
     def snapshot(self, now_seconds: float) -> DeploymentSnapshot:
         """Return what all of it says at one moment, the caller's clock being the only one."""
-        self._forget_the_vanished(now_seconds)
         self.timeline.forget(now_seconds)
-        self._settle_signature(now_seconds)
+        self.settle(now_seconds)
         agreeing = [engine for engine in self._engines.values() if engine.signature == self._signature]
         facts = _with_smallest_pool([engine.facts for engine in agreeing]) or self._given
         return DeploymentSnapshot(
@@ -200,8 +216,18 @@ class DeploymentEvidence:
         if before is not None and before.sample.cache_config is sample.cache_config:
             return _Engine(sample, time_seconds, before.page_facts, before.facts)
         page_facts = facts_from_page(sample.cache_config, engines_on_page=on_page)
-        facts = merge_facts(self._target_facts.get(target, EngineFacts()), page_facts, self._given)
-        return _Engine(sample, time_seconds, page_facts, facts)
+        return _Engine(sample, time_seconds, page_facts, self._merged(target, page_facts))
+
+    def _merged(self, target: str, page_facts: EngineFacts) -> EngineFacts:
+        unknown = EngineFacts()
+        doors = self._target_facts.get(target, unknown)
+        arguments = self._target_arguments.get(target, unknown)
+        return merge_facts(doors, page_facts, arguments, self._given)
+
+    def _merge_again(self, target: str) -> None:
+        for engine_id, engine in self._engines.items():
+            if engine_id.rpartition("#")[0] == target:
+                engine.facts = self._merged(target, engine.page_facts)
 
     def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine) -> bool:
         """Compare an engine with its last page; return whether it had restarted."""

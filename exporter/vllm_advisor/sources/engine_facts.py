@@ -30,6 +30,7 @@ class CapSource(StrEnum):
 
     CONFIG = "config"
     STARTUP_LOG = "startup_log"
+    POD_ARGUMENTS = "pod_arguments"
     SERVER_INFO = "server_info"
     INFERRED = "inferred"
 
@@ -46,6 +47,7 @@ class EngineFacts:
         num_gpu_blocks: of this one engine (the page's sum over data-parallel engines divided).
         block_size_tokens: the scheduler's block.
         kv_cache_memory_bytes: the flag, which takes the place of gpu_memory_utilization where it is set.
+        model: as its command line names it.
     """
 
     max_model_len: int | None = None
@@ -61,6 +63,9 @@ class EngineFacts:
     num_gpu_blocks_override: int | None = None
     prefix_caching: bool | None = None
     vllm_version: str | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    model: str | None = None
 
 
 def merge_facts(*sources: EngineFacts) -> EngineFacts:

@@ -7,6 +7,8 @@ for their numbers, in one pass of C code; where it fits, only the wanted numbers
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from vllm_advisor.sources.engine_sample import EngineSample
 from vllm_advisor.sources.page_layout import Layout, Page, Problem, layout_of
 
@@ -36,6 +38,11 @@ class PageReader:
             layout = layout_of(lines)
         self._remember(layout, target)
         return layout.page(lines)
+
+    def keep_only(self, targets: Collection[str]) -> None:
+        """Drop what is kept of targets that are no longer there."""
+        if len(self._by_target) > len(targets):
+            self._by_target = {one: layout for one, layout in self._by_target.items() if one in targets}
 
     def _remember(self, layout: Layout, target: str) -> None:
         if self._by_target.get(target) is layout:

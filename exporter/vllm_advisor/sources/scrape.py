@@ -48,9 +48,9 @@ class Fetched:
     detail: str = ""
 
 
-def new_session(connections: int) -> aiohttp.ClientSession:
+def new_session() -> aiohttp.ClientSession:
     """Open the one HTTP session of the daemon, with a kept connection for each engine."""
-    connector = aiohttp.TCPConnector(limit=max(connections, 1), keepalive_timeout=75, ttl_dns_cache=30)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, ttl_dns_cache=30)
     return aiohttp.ClientSession(
         connector=connector, headers=_HEADERS, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
     )
