@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 
@@ -139,8 +139,8 @@ def _increase(before: float | None, after: float | None) -> float:
 def _new_observations(before: Histogram | None, after: Histogram | None) -> LengthCounts | None:
     if before is None or after is None or before.bounds != after.bounds or after.count < before.count:
         return None
-    cumulative = [late - early for early, late in zip(before.counts, after.counts, strict=True)]
-    counts = [cumulative[0], *(high - low for low, high in pairwise(cumulative))]
+    cumulative = list(map(sub, after.counts, before.counts))
+    counts = list(map(sub, cumulative, [0.0, *cumulative]))
     if min(counts) < 0:
         return None
     return LengthCounts(after.bounds, tuple(counts), after.total - before.total)
