@@ -15,6 +15,7 @@ from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
 from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
 from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.target import without_password
 
 __all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot"]
 
@@ -33,7 +34,7 @@ class EngineSnapshot:
     """One engine as last seen.
 
     Args:
-        engine_id: target and engine label.
+        engine_id: target, without a password, and engine label.
         agrees: whether its flags are those of most engines; evidence of one that differs is left out.
     """
 
@@ -171,7 +172,7 @@ class DeploymentEvidence:
             model_name=agreeing[0].sample.model_name if agreeing else None,
             engines=tuple(
                 EngineSnapshot(
-                    engine_id,
+                    without_password(engine_id),
                     engine.sample.model_name,
                     engine.facts,
                     engine.seen_seconds,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vllm_advisor.evidence.interval import LengthCounts
 
-__all__ = ["CELLS", "Shape", "cell_of", "spread_over_cells"]
+__all__ = ["CELLS", "Shape", "cell_of", "counts_of", "spread_over_cells"]
 
 _CELLS_PER_DOUBLING = 4
 CELLS = 22 * _CELLS_PER_DOUBLING
@@ -92,6 +92,12 @@ class Shape:
 def cell_of(tokens: int) -> int:
     """Return the cell of a length."""
     return min(CELLS - 1, int(math.log2(max(1, tokens)) * _CELLS_PER_DOUBLING))
+
+
+def counts_of(tokens: NDArray[np.int64]) -> Counts:
+    """Count many lengths by their cell."""
+    cells = (np.log2(np.maximum(tokens, 1)) * _CELLS_PER_DOUBLING).astype(np.intp)
+    return np.bincount(np.minimum(cells, CELLS - 1), minlength=CELLS).astype(np.float32)
 
 
 def spread_over_cells(lengths: LengthCounts) -> Counts:

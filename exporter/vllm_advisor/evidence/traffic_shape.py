@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from vllm_advisor.evidence.interval import Interval
-from vllm_advisor.evidence.shape import Shape, cell_of, spread_over_cells
-from vllm_advisor.sources.access_logs.request import LoggedRequest, Outcome
+from vllm_advisor.evidence.shape import Shape, cell_of, counts_of, spread_over_cells
+from vllm_advisor.sources.access_logs.request import Logged, Outcome, ServedBlock
 
 __all__ = ["ShapeSnapshot", "TrafficShape"]
 
@@ -104,14 +106,17 @@ class TrafficShape:
         self._hours: dict[int, _Slot] = {}
         self._reference: tuple[int, _Reference] | None = None
 
-    def observe_request(self, request: LoggedRequest) -> None:
-        """Take in one line of an access log."""
-        if request.outcome is not Outcome.SERVED or request.time_seconds is None:
+    def observe_logged(self, logged: Logged) -> None:
+        """Take in one line of an access log, or a block of them."""
+        if isinstance(logged, ServedBlock):
+            self._count(logged)
             return
-        if request.prompt_tokens is None or request.output_tokens is None:
+        if logged.outcome is not Outcome.SERVED or logged.time_seconds is None:
             return
-        prompt, output = cell_of(request.prompt_tokens), cell_of(request.output_tokens)
-        for slot in self._slots(request.time_seconds):
+        if logged.prompt_tokens is None or logged.output_tokens is None:
+            return
+        prompt, output = cell_of(logged.prompt_tokens), cell_of(logged.output_tokens)
+        for slot in self._slots(logged.time_seconds):
             slot.logged.prompts[prompt] += 1
             slot.logged.outputs[output] += 1
 
@@ -171,6 +176,14 @@ class TrafficShape:
             _slot(self._fine, int(time_seconds // _FINE_SECONDS)),
             _slot(self._hours, int(time_seconds // _HOUR_SECONDS)),
         )
+
+    def _count(self, block: ServedBlock) -> None:
+        numbers = np.floor(block.time_seconds / _FINE_SECONDS)
+        for number in np.unique(numbers):
+            rows = numbers == number
+            shape = Shape(counts_of(block.prompt_tokens[rows]), counts_of(block.output_tokens[rows]))
+            for slot in self._slots(float(number) * _FINE_SECONDS):
+                slot.logged = slot.logged.plus(shape)
 
     def _compared(self, now_seconds: float) -> _Reference:
         """Sum the hours up; done anew every ten minutes, since that is the costly part."""

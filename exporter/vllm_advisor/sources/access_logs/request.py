@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -65,9 +64,10 @@ class LoggedRequest:
     limit_tokens: int | None = None
     model: str | None = None
 
-    def each(self) -> Iterator[LoggedRequest]:
-        """Return the request, as a block does its own."""
-        yield self
+    @property
+    def newest_seconds(self) -> float | None:
+        """When it was, as a block says of its newest."""
+        return self.time_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +93,10 @@ class ServedBlock:
         """Number of requests."""
         return int(self.prompt_tokens.size)
 
-    def each(self) -> Iterator[LoggedRequest]:
-        """Return the requests one by one."""
-        columns = (
-            self.time_seconds,
-            self.prompt_tokens,
-            self.output_tokens,
-            self.max_tokens,
-            self.cut_by_length,
-        )
-        for time, prompt, output, asked, cut in zip(*(column.tolist() for column in columns), strict=True):
-            yield LoggedRequest(
-                Outcome.SERVED, time, prompt, output, None if asked < 0 else asked, cut_by_length=cut
-            )
+    @property
+    def newest_seconds(self) -> float | None:
+        """When the newest was, None of an empty block."""
+        return float(self.time_seconds.max()) if self.requests else None
 
 
 Logged = LoggedRequest | ServedBlock
