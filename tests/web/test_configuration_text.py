@@ -18,8 +18,9 @@ deployments:
     slo: {tpot: 40ms, quantile: mean, ttft: 2s}
     context: {quantile: 0.9999, margin: 0.1, window: 3d}
     engine: {gpu_memory: 79.1GiB, headroom: 8GB, max_num_seqs: 64}
-    static_configs: [{targets: ["vllm-0:8000", "http://watcher:hunter2@vllm-1:8000/metrics"]}]
-    access_logs: [{paths: [/var/log/gateway/*.jsonl], fields: {prompt_tokens: usage.in}}]
+    static_configs:
+      - targets: ["http://watcher:hunter2@vllm-1:8000/metrics", "watcher:hunter2@vllm-2:8000", "vllm-0:8000"]
+    access_logs: [{paths: [/var/log/gateway/*.jsonl], fields: {prompt_tokens: usage.in, time: '@timestamp'}}]
 """
 
 
@@ -45,7 +46,8 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
 
     assert "hunter2" not in shown
     assert "watcher" not in shown
-    assert "<secret>@vllm-1:8000" in shown
+    assert "http://<secret>@vllm-1:8000/metrics" in shown
+    assert "- <secret>@vllm-2:8000" in shown
     assert "prompt_tokens: usage.in" in shown
 
 

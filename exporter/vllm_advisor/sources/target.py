@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit, urlunsplit
 
 __all__ = ["base_url", "metrics_url", "without_password"]
+
+_CREDENTIALS = re.compile(r"^(\w[\w+.-]*://)?[^/?#]*@")
 
 
 def metrics_url(target: str) -> str:
@@ -21,7 +24,6 @@ def base_url(target: str) -> str:
     return urlunsplit(parts._replace(path=path, query="")).rstrip("/")
 
 
-def without_password(url: str) -> str:
-    """Return an address that may be shown."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def without_password(target: str) -> str:
+    """Return an address that may be shown, in the form that it has."""
+    return _CREDENTIALS.sub(r"\1", target)

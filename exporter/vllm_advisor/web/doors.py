@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import yaml
 from aiohttp import web
@@ -15,6 +16,8 @@ __all__ = ["configuration_text", "healthy", "ready", "reload"]
 _HIDDEN = "<secret>"
 _SECRET_WORDS = ("password", "secret", "token", "credentials", "authorization", "api_key")
 _NOT_SECRET = ("_tokens",)
+_ADDRESSED = re.compile(r"^(?:(\w+://)[^/\s]*|[^/\s@]+:[^/\s]*)@(?=[^/\s])")
+"""User and password before a host."""
 
 
 async def healthy(_request: web.Request) -> web.Response:
@@ -52,16 +55,7 @@ def _without_secrets(value: object) -> object:
         return {key: _HIDDEN if _is_secret(key) else _without_secrets(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_without_secrets(inner) for inner in value]
-    return _without_password(value) if isinstance(value, str) else value
-
-
-def _without_password(text: str) -> str:
-    """Hide user and password of an address."""
-    scheme, separator, rest = text.partition("://")
-    host = rest.partition("/")[0]
-    if not separator or "@" not in host:
-        return text
-    return f"{scheme}://{_HIDDEN}@{rest.partition('@')[2]}"
+    return _ADDRESSED.sub(rf"\g<1>{_HIDDEN}@", value) if isinstance(value, str) else value
 
 
 def _is_secret(key: str) -> bool:

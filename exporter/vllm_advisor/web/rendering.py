@@ -11,7 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vllm_advisor import __version__
-from vllm_advisor.sources.target import without_password
 
 __all__ = ["count", "percentile", "render"]
 
@@ -69,7 +68,6 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "first_of": _first_of,
     "iso": _iso,
     "percentile": percentile,
-    "shown": without_password,
     "statistic": _statistic,
     "words": _words,
 }

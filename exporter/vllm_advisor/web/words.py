@@ -19,6 +19,9 @@ __all__ = [
     "overview_summary",
 ]
 
+_SAME_RATIO = 0.05
+"""A newest number this near to the published one is not worth a sentence."""
+
 
 def overview_summary(recommendations: list[Recommendation], targets: int, unwell_targets: int) -> str:
     """Say how many deployments there are, how many want other flags, and how their targets are."""
@@ -66,7 +69,9 @@ def cap_reason(recommendation: Recommendation) -> str:
 
 def _held(flag: Flag) -> str:
     """Say what the newest evidence alone would give, where the published number is another."""
-    if flag.candidate is None or flag.candidate == flag.recommended:
+    if flag.candidate is None or flag.recommended is None:
+        return ""
+    if abs(flag.candidate - flag.recommended) <= _SAME_RATIO * flag.recommended:
         return ""
     newest = f"The newest evidence alone gives {count(flag.candidate)}"
     return f" {newest}; what is published follows once the difference is more than noise."

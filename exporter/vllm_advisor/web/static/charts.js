@@ -82,7 +82,7 @@ function latency({ recommendation, tables }) {
   const seen = curve.concurrency.at(-1);
   const furthest = Math.max(seen, ...[ceiling.sequences, memory.sequences, cap].filter((at) => at && at <= 1.6 * seen));
   const slo = ceiling.slo_tpot_seconds * 1000;
-  const hidden = { stroke: "transparent", width: 0, points: { show: false } };
+  const edge = { stroke: faint("latency", 40), width: 0, points: { show: false } };
   const top = Math.min(Math.max(slo * 1.3, ...data[2].filter(Number.isFinite)), slo * 4);
   return [{
     scales: { x: { time: false, range: [0, furthest * 1.05] }, y: { range: [0, top * 1.1] } },
@@ -90,7 +90,7 @@ function latency({ recommendation, tables }) {
     series: [{ label: "sequences" },
       { label: "mean, as observed", stroke: colour("today"), width: 0, paths: () => null, points: { show: true, size: 6, fill: colour("today") } },
       line(`${ceiling.statistic}, fitted`, "latency", { width: 2.5, spanGaps: true }),
-      { label: "90% band, upper", ...hidden, spanGaps: true }, { label: "lower", ...hidden, spanGaps: true }],
+      { label: "90% band, upper", ...edge, spanGaps: true }, { label: "lower", ...edge, spanGaps: true }],
     bands: [{ series: [3, 4], fill: faint("latency", 18) }],
     plugins: [marks([{ at: slo, label: `target ${short(slo)} ms`, colour: "target", dash: DASHED, across: true },
       { at: ceiling.sequences, label: `latency ceiling ${short(ceiling.sequences)}`, colour: "latency", width: 2 },

@@ -77,25 +77,34 @@ function drawMarks(chart, lines) {
   const { ctx, bbox } = chart;
   const scale = devicePixelRatio;
   const taken = [];
+  const placed = lines.map((one) => ({ ...one, position: chart.valToPos(one.at, one.across ? "y" : "x", true) }));
+  const shown = placed.filter((one) => isWithin(bbox, one));
   ctx.save();
   ctx.font = FONT.replace("12px", `${12 * scale}px`);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  for (const one of lines) {
-    const position = chart.valToPos(one.at, one.across ? "y" : "x", true);
-    const [from, to] = one.across ? [bbox.top, bbox.top + bbox.height] : [bbox.left, bbox.left + bbox.width];
-    if (position < from || position > to) continue;
-    ctx.strokeStyle = ctx.fillStyle = colour(one.colour);
-    ctx.lineWidth = (one.width ?? 1.5) * scale;
-    ctx.setLineDash((one.dash ?? []).map((length) => length * scale));
-    ctx.beginPath();
-    ctx.moveTo(one.across ? bbox.left : position, one.across ? position : bbox.top);
-    ctx.lineTo(one.across ? bbox.left + bbox.width : position, one.across ? position : bbox.top + bbox.height);
-    ctx.stroke();
-    if (one.across) write(ctx, one.label, bbox.left + 6 * scale, position - 5 * scale, scale);
-    else writeBeside(ctx, bbox, one.label, position, scale, taken);
+  for (const one of shown) stroke(ctx, bbox, one, scale);
+  for (const one of shown) {
+    ctx.fillStyle = colour(one.colour);
+    if (one.across) write(ctx, one.label, bbox.left + 6 * scale, one.position - 5 * scale, scale);
+    else writeBeside(ctx, bbox, one.label, one.position, scale, taken);
   }
   ctx.restore();
+}
+
+function isWithin(bbox, { across, position }) {
+  const [from, size] = across ? [bbox.top, bbox.height] : [bbox.left, bbox.width];
+  return position >= from && position <= from + size;
+}
+
+function stroke(ctx, bbox, { across, position, ...one }, scale) {
+  ctx.strokeStyle = colour(one.colour);
+  ctx.lineWidth = (one.width ?? 1.5) * scale;
+  ctx.setLineDash((one.dash ?? []).map((length) => length * scale));
+  ctx.beginPath();
+  ctx.moveTo(across ? bbox.left : position, across ? position : bbox.top);
+  ctx.lineTo(across ? bbox.left + bbox.width : position, across ? position : bbox.top + bbox.height);
+  ctx.stroke();
 }
 
 // Puts a label beside its line, below those that are in the way.
