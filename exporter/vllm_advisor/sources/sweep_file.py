@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_advisor.errors import InputError
+from vllm_advisor.sources.sweep_formats import rows_of_tool, translated_row
 
 __all__ = ["Sweep", "SweepLevel", "read_sweep", "sweep_from_document", "sweep_from_text", "sweep_to_document"]
 
@@ -51,7 +52,8 @@ def read_sweep(path: Path) -> Sweep:
     """Read a sweep file; the columns are the design page's, in JSON and CSV alike.
 
     A CSV may have ``concurrency`` and any of ``tpot_mean``, ``tpot_p50``, …, or the rate each user saw,
-    ``tokens_per_second_per_user``, whose inverse is the mean.
+    ``tokens_per_second_per_user``, whose inverse is the mean. Result files of other load testers are read too
+    (`sweep_formats`), several of them as JSON lines or as a JSON list.
 
     Raises:
         InputError: the file cannot be read, or a value in it is wrong; names the line or the key.
@@ -111,15 +113,25 @@ def _from_json(text: str, path: Path | None) -> Sweep:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"is not JSON: {error.msg}", path=path, line=error.lineno) from error
-    return sweep_from_document(document, path)
+        document = _json_lines(text)
+        if document is None:
+            raise InputError(f"is not JSON: {error.msg}", path=path, line=error.lineno) from error
+    rows = rows_of_tool(document)
+    return sweep_from_document(document if rows is None else {"levels": rows}, path)
+
+
+def _json_lines(text: str) -> list[Any] | None:
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError:
+        return None
 
 
 def _from_csv(text: str, path: Path | None) -> Sweep:
     rows = csv.DictReader(text.splitlines(), skipinitialspace=True, restkey="", restval="")
-    if "concurrency" not in (rows.fieldnames or ()):
+    if not {"concurrency", "max_concurrency"} & set(rows.fieldnames or ()):
         raise InputError("expected a column named concurrency", path=path, line=1, key="concurrency")
-    return _sweep(((row, _Place(path, rows.line_num)) for row in rows), {}, path)
+    return _sweep(((translated_row(row), _Place(path, rows.line_num)) for row in rows), {}, path)
 
 
 def _sweep(rows: Iterable[tuple[object, _Place]], engine: Mapping[str, Any], path: Path | None) -> Sweep:
