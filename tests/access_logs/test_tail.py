@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.access_logs import NOW_SECONDS, log_config, usage_line
+from support.access_logs import NOW_SECONDS, log_config, prompts_of, usage_line
 from vllm_advisor.sources.access_logs import LogTail, Outcome
 
 
@@ -31,8 +31,7 @@ class Follower:
         if self.restarts:
             self.tail.close()
             self.tail = LogTail(self.log, json.loads(json.dumps(self.tail.state())))
-        requests = self.tail.poll(self.now_seconds)
-        prompts = [request.prompt_tokens for request in requests if request.prompt_tokens]
+        prompts = prompts_of(self.tail.poll(self.now_seconds))
         self.prompts += prompts
         return prompts
 
@@ -253,7 +252,11 @@ def test_work_is_bounded_by_call(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, *range(1, 40_000))
     tail = LogTail(log_config(path))
-    steps = [len(tail.poll(NOW_SECONDS, limit_bytes=1 << 20)) for _ in range(8)]
+    steps = []
+    for _ in range(8):
+        before = tail.counts[Outcome.SERVED]
+        tail.poll(NOW_SECONDS, limit_bytes=1 << 20)
+        steps.append(tail.counts[Outcome.SERVED] - before)
     assert max(steps) < 21_000
     assert sum(steps) == 39_999
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_advisor.config import AccessLogConfig
-from vllm_advisor.sources.access_logs import LineReader, LoggedRequest, Outcome
+from vllm_advisor.sources.access_logs import LineReader, Logged, LoggedRequest, Outcome, ServedBlock
 
 NOW_SECONDS = 1796040000.0
 """Later than every time in the sample logs."""
@@ -36,6 +36,17 @@ def served(requests: Iterable[LoggedRequest]) -> list[tuple[int | None, int | No
         for request in requests
         if request.outcome is Outcome.SERVED
     ]
+
+
+def prompts_of(found: Iterable[Logged]) -> list[int]:
+    """Return the prompt lengths of requests and blocks of them."""
+    prompts: list[int] = []
+    for logged in found:
+        if isinstance(logged, ServedBlock):
+            prompts += logged.prompt_tokens.tolist()
+        elif logged.prompt_tokens:
+            prompts.append(logged.prompt_tokens)
+    return prompts
 
 
 def usage_line(prompt: int, output: int, time_seconds: float = NOW_SECONDS, **more: Any) -> bytes:

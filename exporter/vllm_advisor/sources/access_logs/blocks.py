@@ -79,7 +79,7 @@ class BlockDecoder:
             looked_at = paths if place is None or wanted.optional else paths[: paths.index(place) + 1]
             for path in looked_at:
                 _plant(tree, path.split("."), wanted if path == place else _NOTHING)
-        struct, attributes = _struct(tree)
+        struct, attributes = _struct(tree, record)
         if not attributes.keys() >= set(places.values()):
             return None
         return cls(
@@ -187,24 +187,27 @@ def _plant(tree: _Tree, keys: list[str], leaf: _Leaf) -> None:
     inner[keys[-1]] = leaf
 
 
-def _struct(tree: _Tree) -> tuple[Any, dict[str, str]]:
-    """Return a type for a tree of keys, and the attribute of each path."""
+def _struct(tree: _Tree, record: object) -> tuple[Any, dict[str, str]]:
+    """Return a type for a tree of keys, in the order of a record's, and the attribute of each path."""
+    held = record if isinstance(record, dict) else {}
+    order = {key: number for number, key in enumerate(held)}
     columns: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     rename: dict[str, str] = {}
     attributes: dict[str, str] = {}
-    for number, (key, node) in enumerate(tree.items()):
+    for number, (key, node) in enumerate(
+        sorted(tree.items(), key=lambda item: order.get(item[0], len(order)))
+    ):
         name = f"f{number}"
         rename[name] = key
         if isinstance(node, _Leaf):
             attributes[key] = name
             columns.append((name, node.type, None) if node.optional else (name, node.type))
             continue
-        inner, below = _struct(node)
+        inner, below = _struct(node, held.get(key))
         attributes |= {f"{key}.{path}": f"{name}.{attribute}" for path, attribute in below.items()}
         watched = all(leaf is _NOTHING for leaf in _leaves(node))
         columns.append((name, inner | _NO_OBJECT, None) if watched else (name, inner))
-    columns.sort(key=len)
-    return msgspec.defstruct("Row", columns, rename=rename, gc=False), attributes
+    return msgspec.defstruct("Row", columns, rename=rename, gc=False, kw_only=True), attributes
 
 
 def _leaves(tree: _Tree) -> Iterator[_Leaf]:
