@@ -15,6 +15,7 @@ from vllm_advisor.ceilings.capture_sizes import capture_size_above, capture_size
 from vllm_advisor.ceilings.recommended_form import cap_flags
 from vllm_advisor.commands import recommend
 from vllm_advisor.errors import EvidenceError, InputError
+from vllm_advisor.sources.engine_facts import admission_cap
 from vllm_advisor.web.formats import FORMATS
 
 RECOMMENDATION: dict[str, Any] = {
@@ -38,6 +39,20 @@ RECOMMENDATION: dict[str, Any] = {
 def test_two_flags_where_the_engine_has_them(sequences: int, version: str | None, flags: str) -> None:
     """Buffers and graphs are made for the next capture size, admission stays exact."""
     assert cap_flags(sequences, version) == flags
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cap"),
+    [
+        ({"max_num_seqs": 256, "max_num_active_seqs": 43}, 43),
+        ({"max_num_seqs": 256, "max_num_active_seqs": None}, 256),
+        ({"max_num_active_seqs": "43"}, 43),
+        ({}, None),
+    ],
+)
+def test_the_lower_of_two_caps_is_the_cap(arguments: dict[str, object], cap: int | None) -> None:
+    """An engine that admits 43 of 256 is capped at 43."""
+    assert admission_cap(arguments) == cap
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # reading configurations takes half of plan's start, which do
 __all__ = [
     "CapSource",
     "EngineFacts",
+    "admission_cap",
     "facts_from_config",
     "facts_from_doors",
     "facts_from_page",
@@ -41,7 +42,7 @@ class EngineFacts:
 
     Args:
         max_model_len: tokens, from ``/v1/models`` or from the page's labels.
-        max_num_seqs: the configured cap, with where it was learnt in ``max_num_seqs_source``.
+        max_num_seqs: how many sequences are admitted, with where it was learnt in ``max_num_seqs_source``.
         kv_pool_tokens: what this one engine reports as its KV cache size.
         kv_max_concurrency: what it reports as maximum concurrency at its max_model_len.
         num_gpu_blocks: of this one engine (the page's sum over data-parallel engines divided).
@@ -121,7 +122,7 @@ def facts_from_server_info(answer: Mapping[str, Any]) -> EngineFacts:
     """Read ``/server_info?config_format=json``, which only a server in development mode gives."""
     whole = _section(answer, "vllm_config")
     cache = _section(whole, "cache_config")
-    cap = _count(_section(whole, "scheduler_config").get("max_num_seqs"))
+    cap = admission_cap(_section(whole, "scheduler_config"))
     said = facts_from_page({key: str(value) for key, value in cache.items()})
     engine = EngineFacts(
         max_model_len=_count(_section(whole, "model_config").get("max_model_len")),
@@ -145,6 +146,12 @@ def facts_from_config(engine: EngineConfig) -> EngineFacts:
         prefix_caching=engine.enable_prefix_caching,
         vllm_version=engine.vllm_version,
     )
+
+
+def admission_cap(arguments: Mapping[str, object]) -> int | None:
+    """Return how many sequences an engine admits; from 0.32 on ``max_num_active_seqs`` may be lower."""
+    caps = (_count(arguments.get(name)) for name in ("max_num_seqs", "max_num_active_seqs"))
+    return min((cap for cap in caps if cap is not None), default=None)
 
 
 def _reported_max_model_len(tokens: int | None, concurrency: float | None) -> int | None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vllm_advisor.sources.engine_facts import CapSource, EngineFacts
+from vllm_advisor.sources.engine_facts import CapSource, EngineFacts, admission_cap
 from vllm_advisor.units import parse_size_bytes
 
 __all__ = ["facts_from_arguments", "facts_from_container"]
@@ -44,7 +44,7 @@ def facts_from_arguments(words: Sequence[str], *, version: str | None = None) ->
         version: vLLM's version as known from elsewhere.
     """
     flags = _flags(words)
-    cap = _count(flags.get("max_num_seqs"))
+    cap = admission_cap(flags)
     return EngineFacts(
         max_model_len=_count(flags.get("max_model_len")),
         max_num_seqs=cap,

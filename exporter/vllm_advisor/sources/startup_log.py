@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from vllm_advisor.sources.engine_facts import CapSource, EngineFacts
+from vllm_advisor.sources.engine_facts import CapSource, EngineFacts, admission_cap
 from vllm_advisor.sources.log_lines import log_lines
 
 __all__ = ["StartupReport", "facts_from_startup", "read_startup_log", "startup_report"]
@@ -82,8 +82,7 @@ def startup_report(lines: Iterable[str]) -> StartupReport:
 
 def facts_from_startup(report: StartupReport) -> EngineFacts:
     """Return what a start says of an engine's configuration."""
-    cap = report.arguments.get("max_num_seqs")
-    cap = cap if isinstance(cap, int) else None
+    cap = admission_cap(report.arguments)
     dtype = report.arguments.get("kv_cache_dtype")
     return EngineFacts(
         max_model_len=report.max_model_len,

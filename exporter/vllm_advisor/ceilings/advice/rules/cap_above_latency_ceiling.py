@@ -8,7 +8,7 @@ from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.expected import change_of_cap
 from vllm_advisor.ceilings.advice.words import milliseconds, percent, span
 from vllm_advisor.ceilings.bound_time import Bound
-from vllm_advisor.ceilings.recommended_form import cap_flags
+from vllm_advisor.ceilings.recommended_form import cap_flags, padding_note
 from vllm_advisor.units import format_duration
 
 __all__ = ["cap_above_latency_ceiling"]
@@ -31,7 +31,11 @@ def cap_above_latency_ceiling(case: Case, at: Thresholds) -> Advice | None:
     )
     wanted = min(ceiling, recommended or ceiling)
     flags = cap_flags(wanted, case.snapshot.facts.vllm_version)
-    return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, f"Set {flags}. {change_of_cap(case, cap, wanted)}")
+    return Advice(
+        Code.CAP_ABOVE_LATENCY_CEILING,
+        seen,
+        f"Set {flags}{padding_note(wanted)}. {change_of_cap(case, cap, wanted)}",
+    )
 
 
 def _latency_is_the_cause(case: Case, at: Thresholds) -> bool:

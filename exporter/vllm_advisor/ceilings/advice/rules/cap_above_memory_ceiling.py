@@ -25,11 +25,12 @@ def cap_above_memory_ceiling(case: Case, _at: Thresholds) -> Advice | None:
         f"tokens holds {memory.sequences} sequences of {tokens(length)} tokens{lengths}."
     )
     wanted = recommended if recommended is not None else _at_most(case, memory.sequences)
-    risk = "at peaks only" if expected is not None and cap <= expected else "often"
+    risk = "only when many are long at once" if expected is not None and cap <= expected else "often"
     return Advice(
         Code.CAP_ABOVE_MEMORY_CEILING,
         seen,
-        f"Set --max-num-seqs {wanted}; expect preemptions, which now {risk} can cost work twice, to end.",
+        f"Set --max-num-seqs {wanted}; expect no more preemptions, which cost work twice and now threaten "
+        f"{risk}.",
     )
 
 

@@ -8,6 +8,7 @@ from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.expected import change_of_cap
 from vllm_advisor.ceilings.advice.words import percent, span
 from vllm_advisor.ceilings.bound_time import Bound
+from vllm_advisor.ceilings.recommended_form import cap_flags, padding_note
 from vllm_advisor.sources.engine_facts import CapSource
 
 __all__ = ["cap_binds_pool_idle"]
@@ -54,7 +55,8 @@ def _action(case: Case, cap: int) -> str:
             "miss the target; expect waiting to fall with each replica."
         )
     if recommended is not None and recommended > cap:
-        return f"Set --max-num-seqs {recommended}. {change_of_cap(case, cap, recommended)}"
+        flags = cap_flags(recommended, case.snapshot.facts.vllm_version)
+        return f"Set {flags}{padding_note(recommended)}. {change_of_cap(case, cap, recommended)}"
     if recommended is not None:
         return (
             f"Lower --max-model-len first: at {case.length_tokens} tokens a sequence memory is only sure to "
