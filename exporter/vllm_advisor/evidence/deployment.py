@@ -36,6 +36,7 @@ class EngineSnapshot:
     Args:
         engine_id: target, without a password, and engine label.
         agrees: whether its flags are those of most engines; evidence of one that differs is left out.
+        running: on its last page; ``waiting`` and ``kv_used_ratio`` likewise, None where it lacks them.
     """
 
     engine_id: str
@@ -43,6 +44,9 @@ class EngineSnapshot:
     facts: EngineFacts
     last_seen_seconds: float
     agrees: bool
+    running: float | None = None
+    waiting: float | None = None
+    kv_used_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,9 @@ class DeploymentEvidence:
                     engine.facts,
                     engine.seen_seconds,
                     engine.signature == self._signature,
+                    engine.sample.running,
+                    engine.sample.waiting,
+                    engine.sample.kv_used_ratio,
                 )
                 for engine_id, engine in sorted(self._engines.items())
             ),

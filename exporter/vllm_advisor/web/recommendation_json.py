@@ -73,6 +73,9 @@ def _engine(engine: EngineSnapshot) -> dict[str, Any]:
         "max_model_len": facts.max_model_len,
         "max_num_seqs": facts.max_num_seqs,
         "kv_pool_tokens": facts.kv_pool_tokens,
+        "running": engine.running,
+        "waiting": engine.waiting,
+        "kv_used_ratio": engine.kv_used_ratio,
     }
 
 
