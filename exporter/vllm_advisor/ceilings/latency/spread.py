@@ -28,6 +28,12 @@ from vllm_advisor.evidence.latency.snapshot import Floats, LatencySnapshot
 __all__ = ["Spread", "spread_at_bins", "standard_error_factor"]
 
 _LEAST_WIDENING = 0.05
+_AT_FIXED_CONCURRENCY = 0.7
+"""Part of the stretches' own variance that is left where concurrency is held.
+
+In traffic it moves within a stretch, which no page shows. Set on simulated engines and held against others and
+against a real engine's clients (``docs/latency.md``).
+"""
 _LENGTHS_DIFFER = 1.15
 """How many times more tokens a long stretch must have than a short one for the two to be told apart."""
 
@@ -78,7 +84,8 @@ def _widening(snapshot: LatencySnapshot, stretches: PooledStretches) -> Floats:
     inverse = np.minimum(1 / typical, stretches.inverse_tokens)[:, None] * typical / tokens
     passing = _passing(snapshot, stretches)
     lasting = np.maximum(0.0, stretches.own_variance - passing * stretches.inverse_tokens)
-    variance = passing[:, None] * inverse + lasting[:, None] + _prefill(snapshot, stretches)[:, None] / tokens
+    own = _AT_FIXED_CONCURRENCY * (passing[:, None] * inverse + lasting[:, None])
+    variance = own + _prefill(snapshot, stretches)[:, None] / tokens
     widening: Floats = np.sqrt(variance / stretches.variance[:, None])
     return np.maximum(widening, _LEAST_WIDENING)
 
