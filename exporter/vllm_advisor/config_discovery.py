@@ -1,4 +1,4 @@
-"""Where targets come from besides lists: discovery and the metrics store, with Prometheus' own keys and meaning."""
+"""Where engines are found besides lists: discovery and the metrics store, with Prometheus' own keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from vllm_advisor.config_fields import Count, Name, Seconds, SecondsOrZero, Section
+from vllm_advisor.config_fields import Name, Seconds, SecondsOrZero, Section
 from vllm_advisor.config_paths import FilePath, GlobPattern
 
 __all__ = [
@@ -187,7 +187,6 @@ class PrometheusConfig(HttpClientConfig):
     interval_seconds: Seconds = Field(15.0, alias="interval")
     delay_seconds: SecondsOrZero = Field(15.0, alias="delay")
     timeout_seconds: Seconds = Field(60.0, alias="timeout")
-    most_samples: Count = 400_000
 
 
 class Discovery(Section):

@@ -208,12 +208,11 @@ class Daemon:
     async def _look(self) -> None:
         """Begin to read every page and every log."""
         if self._scraper:
-            self._scraper.scrape_all(self._targets())
+            ready = (one for one in self._deployments.values() if not one.is_catching_up)
+            self._scraper.scrape_all(target for one in ready for target in one.targets)
         if self._session:
             for deployment in self._deployments.values():
-                deployment.finder.follow(self._session)
-        for deployment in self._deployments.values():
-            deployment.logs.follow(self._clock, self._telemetry)
+                deployment.look(self._session, self._clock, self._telemetry)
 
     async def _evaluate(self) -> None:
         step_seconds = self._clock.follow_step()
@@ -222,7 +221,8 @@ class Daemon:
         for deployment in list(self._deployments.values()):
             if step_seconds:
                 deployment.pipeline.evidence.break_intervals()
-            deployment.evaluate(self._clock.now_seconds())
+            if not deployment.is_catching_up:
+                deployment.evaluate(self._clock.now_seconds())
             await asyncio.sleep(0)
 
     async def _save(self) -> None:

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import structlog
 
 from vllm_advisor.ceilings.recommendation import Recommendation
+from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.evidence.history import History, HistoryPoint
 from vllm_advisor.log_follower import LogFollower
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.engine_facts import EngineFacts
+from vllm_advisor.store_follower import StoreFollower
 from vllm_advisor.target_finder import TargetFinder
+from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["Deployment", "open_deployment"]
 
@@ -34,6 +38,7 @@ class Deployment:
 
     pipeline: DeploymentPipeline
     logs: LogFollower
+    store: StoreFollower | None = None
     targets: list[Target] = field(default_factory=list)
     recommendation: Recommendation | None = None
     changed_seconds: float | None = None
@@ -44,6 +49,11 @@ class Deployment:
     def __post_init__(self) -> None:
         self.finder = TargetFinder(self.pipeline.config, self._retarget)
         self._retarget(self.finder.targets())
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether it still reads the past from a metrics store: it scrapes and recommends afterwards."""
+        return self.store is not None and self.store.is_catching_up
 
     @property
     def name(self) -> str:
@@ -67,9 +77,19 @@ class Deployment:
         self.recommendation = recommendation
         self.history.record(_point(recommendation, now_seconds))
 
+    def look(self, session: aiohttp.ClientSession, clock: SteadyClock, telemetry: Telemetry) -> None:
+        """Begin to read what is new in logs and store, and to discover."""
+        self.finder.follow(session)
+        if self.store:
+            self.store.scraped(self.targets)
+            self.store.follow(session, clock)
+        self.logs.follow(clock, telemetry)
+
     def close(self) -> None:
         """Stop to look for anything, and give every file back."""
         self.finder.close()
+        if self.store:
+            self.store.close()
         self.logs.close()
         for target in self.targets:
             target.stop()
@@ -92,6 +112,7 @@ class Deployment:
             "evidence": self.pipeline.state(),
             "logs": self.logs.state(),
             "history": self.history.state(),
+            "store": self.store.state() if self.store else None,
         }
 
 
@@ -102,17 +123,23 @@ def open_deployment(config: DeploymentConfig, state: Mapping[str, Any] | None) -
         InputError: a file that the configuration names cannot be read.
     """
     pipeline = DeploymentPipeline(config)
-    logs, history = LogFollower(pipeline), History()
+    logs, store, history = LogFollower(pipeline), _store(pipeline), History()
     if state is not None:
         try:
             pipeline.restore(state["evidence"])
             logs = LogFollower(pipeline, state["logs"])
+            store = _store(pipeline, state.get("store"))
             history = History.from_state(state.get("history") or {"points": []})
         except (KeyError, TypeError, ValueError, AttributeError):
             log.warning("the saved evidence cannot be used, starting without it", deployment=config.name)
             pipeline = DeploymentPipeline(config)
-            logs = LogFollower(pipeline)
-    return Deployment(pipeline, logs, history=history)
+            logs, store = LogFollower(pipeline), _store(pipeline)
+    return Deployment(pipeline, logs, store, history=history)
+
+
+def _store(pipeline: DeploymentPipeline, state: Mapping[str, Any] | None = None) -> StoreFollower | None:
+    config = pipeline.config.prometheus
+    return StoreFollower(pipeline, config, state) if config else None
 
 
 def _flags(recommendation: Recommendation) -> dict[str, int | None]:

@@ -63,6 +63,10 @@ class DeploymentPipeline:
         """Drop a target that is no longer there."""
         self.evidence.forget_target(target)
 
+    def settle(self, now_seconds: float) -> None:
+        """Follow which engines there are, where no recommendation is worked out for long."""
+        self.evidence.settle(now_seconds)
+
     def observe_request(self, logged: Logged) -> None:
         """Take in one line of an access log, or a block of them."""
         self.evidence.observe_request(logged)

@@ -46,6 +46,8 @@ class Target:
     outcome: Outcome | None = None
     detail: str = ""
     last_scrape_seconds: float | None = None
+    first_page_seconds: float | None = None
+    last_page_seconds: float | None = None
     duration_seconds: float | None = None
     facts_due_seconds: float = 0.0
     scraping: asyncio.Task[None] | None = None
@@ -126,6 +128,9 @@ class Scraper:
             return fetched.outcome
         page = self._reader.read(fetched.text, target.url)
         restarted = target.pipeline.observe_page(target.name, now_seconds, page.engines)
+        if page.engines:
+            target.first_page_seconds = target.first_page_seconds or now_seconds
+            target.last_page_seconds = now_seconds
         return Outcome.RESTARTED if restarted else _outcome(page)
 
     async def _ask_facts(self, target: Target) -> None:

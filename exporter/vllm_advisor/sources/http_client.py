@@ -12,7 +12,7 @@ import aiohttp
 
 from vllm_advisor.config_discovery import HttpClientConfig, TlsConfig
 
-__all__ = ["AnswerError", "HttpClient"]
+__all__ = ["AnswerError", "HttpClient", "TooLargeError"]
 
 _SAID_CHARACTERS = 200
 
@@ -23,6 +23,10 @@ class AnswerError(Exception):
     def __init__(self, problem: str, *, status: int | None = None) -> None:
         self.status = status
         super().__init__(problem)
+
+
+class TooLargeError(AnswerError):
+    """An answer is longer than what is taken."""
 
 
 class HttpClient:
@@ -119,7 +123,7 @@ async def _whole(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
         size_bytes += len(chunk)
         if size_bytes > limit_bytes:
             response.close()
-            raise AnswerError(f"an answer of more than {limit_bytes} bytes")
+            raise TooLargeError(f"an answer of more than {limit_bytes} bytes")
     return b"".join(chunks)
 
 

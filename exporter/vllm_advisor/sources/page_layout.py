@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import Any
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 from vllm_advisor.sources.families import FAMILIES, PREFIXES, Family, Kind
 
-__all__ = ["Layout", "Page", "Problem", "layout_of"]
+__all__ = ["WANTED_NAMES", "Layout", "Page", "Problem", "is_info", "layout_of", "layout_of_series"]
 
 _SAMPLE = re.compile(
     rb"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+\})?+[ \t]*+(?=[^ \t])"
@@ -105,7 +105,11 @@ class Layout:
             numbers = [_number(lines[line][offset:]) for line, offset in self.wanted]
         if math.isnan(sum(numbers)):
             problems |= {Problem.MALFORMED}
-        return Page(tuple(_sample(plan, numbers) for plan in self.engines), problems)
+        return Page(self.samples(numbers), problems)
+
+    def samples(self, numbers: Sequence[float]) -> tuple[EngineSample, ...]:
+        """Return every engine, from the wanted numbers in their order."""
+        return tuple(_sample(plan, numbers) for plan in self.engines)
 
 
 def layout_of(lines: list[bytes]) -> Layout:
@@ -144,6 +148,21 @@ def layout_of(lines: list[bytes]) -> Layout:
     )
 
 
+def layout_of_series(series: Iterable[tuple[str, Mapping[str, str]]]) -> Layout:
+    """Work out the layout of series that come without a page, each of a wanted name with its labels."""
+    wanted = [
+        _Series(*_WANTED[name.encode()], labels=labels, slot=slot)
+        for slot, (name, labels) in enumerate(series)
+    ]
+    kept, problems = _without_repeats(wanted)
+    return Layout((), (), (), tuple(_engine_plans(kept)), frozenset(problems))
+
+
+def is_info(name: str) -> bool:
+    """Tell whether the labels of a wanted series are its content."""
+    return _WANTED[name.encode()][0].kind is Kind.INFO
+
+
 def _has_samples(lines: list[bytes]) -> bool:
     """Tell a page without the wanted families (or an empty one) from a text that is no metrics page."""
     matches = [(line, _SAMPLE.match(line)) for line in lines if line.strip() and not line.startswith(b"#")]
@@ -165,6 +184,9 @@ def _wanted_names() -> dict[bytes, tuple[Family, int, str]]:
 
 
 _WANTED = _wanted_names()
+
+WANTED_NAMES = tuple(name.decode() for name in _WANTED)
+"""Every series name on the wire that is read."""
 
 
 def _labels(text: bytes) -> dict[str, str] | None:
@@ -271,7 +293,7 @@ def _histogram_field(
     return [_Field(family.key, tuple(slot for _, slot in buckets), False, bounds, total, count)]
 
 
-def _sample(plan: _EnginePlan, numbers: list[float]) -> EngineSample:
+def _sample(plan: _EnginePlan, numbers: Sequence[float]) -> EngineSample:
     values = dict(plan.constants)
     for one in plan.fields:
         value: object
@@ -289,7 +311,7 @@ def _sample(plan: _EnginePlan, numbers: list[float]) -> EngineSample:
     return EngineSample(**values)
 
 
-def _histogram(one: _Field, numbers: list[float]) -> Histogram | None:
+def _histogram(one: _Field, numbers: Sequence[float]) -> Histogram | None:
     counts = tuple([numbers[slot] for slot in one.slots])
     total, count = numbers[one.total_slot or 0], numbers[one.count_slot or 0]
     if not math.isfinite(sum(counts) + total + count):

@@ -1,0 +1,8 @@
+"""A metrics store as a source: the engines' raw samples through the query API, as pages again."""
+
+from __future__ import annotations
+
+from vllm_advisor.sources.prometheus.api import StoreApi, TooMuchError
+from vllm_advisor.sources.prometheus.pages import StoredPage, StoredPages
+
+__all__ = ["StoreApi", "StoredPage", "StoredPages", "TooMuchError"]

@@ -1,0 +1,98 @@
+"""Raw samples through Prometheus' query API, which Thanos, Mimir and VictoriaMetrics speak too."""
+
+from __future__ import annotations
+
+import math
+
+import aiohttp
+import msgspec
+
+from vllm_advisor.config_discovery import PrometheusConfig
+from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError
+from vllm_advisor.sources.page_layout import WANTED_NAMES
+
+__all__ = ["RawSeries", "StoreApi", "TooMuchError"]
+
+_LIMIT_BYTES = 32_000_000
+"""Some million samples; read, they take four times as much."""
+_TOO_MUCH = ("too many samples", "too many points", "exceeds", "limit")
+"""What stores say of a query that is too large for them, beside status 422 or 413."""
+
+
+class TooMuchError(AnswerError):
+    """The store refuses to give so much at once."""
+
+
+class RawSeries(msgspec.Struct, frozen=True):
+    """One series.
+
+    Args:
+        metric: its labels, the name under ``__name__``.
+        values: Unix time and value of each sample, ascending; times to the millisecond.
+    """
+
+    metric: dict[str, str]
+    values: list[tuple[float, float]]
+
+
+class _RawText(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    values: list[tuple[float, str]]
+
+
+class _Data(msgspec.Struct, frozen=True):
+    resultType: str  # noqa: N815 - as the API spells it
+    result: msgspec.Raw
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    status: str
+    data: _Data
+
+
+class StoreApi:
+    """One store, asked for the samples of one deployment's engines."""
+
+    def __init__(self, session: aiohttp.ClientSession, config: PrometheusConfig) -> None:
+        self._client = HttpClient(session, config, timeout_seconds=config.timeout_seconds)
+        self._url = f"{config.url}/api/v1/query"
+        names = "|".join(WANTED_NAMES)
+        self._selector = f'{{__name__=~"{names}",{config.selector}}}'
+
+    async def samples(self, start_seconds: float, end_seconds: float) -> list[RawSeries]:
+        """Return every wanted sample in a stretch of time; a few from just before may be among them.
+
+        Raises:
+            AnswerError: the store does not give them; `TooMuchError` when a shorter stretch might do.
+        """
+        milliseconds = math.ceil((end_seconds - start_seconds) * 1000)
+        form = {"query": f"{self._selector}[{milliseconds}ms]", "time": f"{end_seconds:.3f}"}
+        try:
+            answer = await self._client.post(self._url, form, limit_bytes=_LIMIT_BYTES)
+        except AnswerError as error:
+            if isinstance(error, TooLargeError) or _is_too_much(error):
+                raise TooMuchError(str(error), status=error.status) from error
+            raise
+        return _read(answer)
+
+
+def _is_too_much(error: AnswerError) -> bool:
+    return error.status in {413, 422} and any(word in str(error) for word in _TOO_MUCH)
+
+
+def _read(answer: bytes) -> list[RawSeries]:
+    try:
+        data = msgspec.json.decode(answer, type=_Answer).data
+        if data.resultType != "matrix":
+            raise AnswerError(f"expected a matrix, not a {data.resultType}")
+        return _series(data.result)
+    except msgspec.MsgspecError as error:
+        raise AnswerError(f"the answer is no query result: {error}") from error
+
+
+def _series(result: msgspec.Raw) -> list[RawSeries]:
+    try:
+        return msgspec.json.decode(result, type=list[RawSeries], strict=False)
+    except msgspec.ValidationError:  # +Inf, as stores write it, is no number to the quick way
+        texts = msgspec.json.decode(result, type=list[_RawText])
+        return [RawSeries(one.metric, [(time, float(value)) for time, value in one.values]) for one in texts]

@@ -1,0 +1,180 @@
+"""Follows one deployment's metrics store: the past first, then what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import structlog
+
+from vllm_advisor.clock import SteadyClock
+from vllm_advisor.config_discovery import PrometheusConfig
+from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.scraper import Target
+from vllm_advisor.sources.http_client import AnswerError
+from vllm_advisor.sources.prometheus import StoreApi, StoredPage, StoredPages, TooMuchError
+
+__all__ = ["StoreFollower"]
+
+_FIRST_STRETCH_SECONDS = 300.0
+_SHORTEST_STRETCH_SECONDS = 60.0
+_LONGEST_STRETCH_SECONDS = 1800.0
+_SAMPLES_AT_ONCE = 400_000
+_BEHIND_SECONDS = 300.0
+_PROGRESS_SECONDS = 10.0
+_PAGES_AT_ONCE = 100
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _OwnPages:
+    """From when to when an engine was scraped by ourselves."""
+
+    first_seconds: float
+    last_seconds: float
+
+
+class StoreFollower:
+    """Takes an engine's pages from the store where it was not scraped by ourselves.
+
+    A page counts once: one from the store is left out when we scraped pages of the same address before it and
+    after it. Position and evidence change together, so a state saved at any time fits.
+
+    Args:
+        pipeline: takes the pages.
+        config: of the store.
+        state: what an earlier one gave.
+    """
+
+    def __init__(
+        self, pipeline: DeploymentPipeline, config: PrometheusConfig, state: Mapping[str, Any] | None = None
+    ) -> None:
+        self._pipeline, self._config = pipeline, config
+        self._pages = StoredPages()
+        self._position_seconds: float | None = state["position_seconds"] if state else None
+        self._own = {address: _OwnPages(*span) for address, span in (state or {}).get("own", {}).items()}
+        self._names: dict[str, str] = {}
+        self._stretch_seconds = _FIRST_STRETCH_SECONDS
+        self._fails = False
+        self._told_seconds = 0.0
+        self._following: asyncio.Task[None] | None = None
+        self.is_catching_up = True
+        """Whether the past is being read: until then there is nothing to scrape or to say."""
+
+    def follow(self, session: aiohttp.ClientSession, clock: SteadyClock) -> None:
+        """Begin to read, unless that goes on already."""
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow(StoreApi(session, self._config), clock))
+
+    def scraped(self, targets: Iterable[Target]) -> None:
+        """Take note of what was scraped by ourselves up to now."""
+        names: dict[str, str] = {}
+        for target in targets:
+            address = urlsplit(target.shown).netloc
+            names[address] = target.name
+            if target.first_page_seconds is not None and target.last_page_seconds is not None:
+                own = self._own.setdefault(address, _OwnPages(target.first_page_seconds, 0.0))
+                own.last_seconds = target.last_page_seconds
+        self._names = names
+
+    def state(self) -> dict[str, Any]:
+        """Return how far the store was read, as plain JSON values."""
+        own = {address: [span.first_seconds, span.last_seconds] for address, span in self._own.items()}
+        return {"position_seconds": self._position_seconds, "own": own}
+
+    def close(self) -> None:
+        """Stop reading; what was read stands in the evidence."""
+        if self._following:
+            self._following.cancel()
+
+    async def _follow(self, api: StoreApi, clock: SteadyClock) -> None:
+        while True:
+            try:
+                await self._catch_up(api, clock)
+                self._note("")
+            except AnswerError as error:
+                self._note(str(error))
+            self.is_catching_up = False
+            await asyncio.sleep(self._config.interval_seconds)
+
+    async def _catch_up(self, api: StoreApi, clock: SteadyClock) -> None:
+        """Read up to now, resting as long as each answer took while there is a past to read."""
+        while True:
+            until_seconds = clock.now_seconds() - self._config.delay_seconds
+            earliest_seconds = until_seconds - self._pipeline.config.context.window_seconds
+            position_seconds = max(self._position_seconds or earliest_seconds, earliest_seconds)
+            behind_seconds = until_seconds - position_seconds
+            if behind_seconds <= 0:
+                return
+            self.is_catching_up = behind_seconds > _BEHIND_SECONDS
+            started = time.monotonic()
+            end_seconds = min(until_seconds, position_seconds + self._stretch_seconds)
+            await self._read(api, position_seconds, end_seconds)
+            if not self.is_catching_up:
+                return
+            self._tell(end_seconds, 1 - behind_seconds / self._pipeline.config.context.window_seconds)
+            await asyncio.sleep(time.monotonic() - started)
+
+    async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> None:
+        try:
+            series = await api.samples(start_seconds, end_seconds)
+        except TooMuchError:
+            if self._stretch_seconds <= _SHORTEST_STRETCH_SECONDS:
+                raise
+            self._stretch_seconds = max(_SHORTEST_STRETCH_SECONDS, self._stretch_seconds / 2)
+            return
+        self._fit_stretch(sum(len(one.values) for one in series) / (end_seconds - start_seconds))
+        await self._take_in([one for one in self._pages.pages(series) if one.time_seconds > start_seconds])
+        self._position_seconds = end_seconds
+        self._pipeline.settle(end_seconds)
+
+    def _fit_stretch(self, samples_per_second: float) -> None:
+        """Ask for about as many samples each time, however many engines there are."""
+        wanted_seconds = _SAMPLES_AT_ONCE / max(samples_per_second, 1.0)
+        self._stretch_seconds = min(
+            _LONGEST_STRETCH_SECONDS,
+            4 * self._stretch_seconds,
+            max(_SHORTEST_STRETCH_SECONDS, wanted_seconds),
+        )
+
+    async def _take_in(self, pages: Sequence[StoredPage]) -> None:
+        """Observe pages in the order of time, with others' work between them."""
+        taken = 0
+        for page in pages:
+            if taken >= _PAGES_AT_ONCE and page.time_seconds > (self._position_seconds or 0.0):
+                await asyncio.sleep(0)
+                taken = 0
+            if not self._is_own(page):
+                name = self._names.get(page.instance, page.instance)
+                self._pipeline.observe_page(name, page.time_seconds, page.engines)
+            self._position_seconds = page.time_seconds
+            taken += 1
+
+    def _is_own(self, page: StoredPage) -> bool:
+        own = self._own.get(page.instance)
+        return own is not None and own.first_seconds <= page.time_seconds <= own.last_seconds
+
+    def _tell(self, position_seconds: float, done_ratio: float) -> None:
+        if time.monotonic() - self._told_seconds < _PROGRESS_SECONDS:
+            return
+        self._told_seconds = time.monotonic()
+        log.info(
+            "reading the past from the store",
+            deployment=self._pipeline.config.name,
+            until=datetime.fromtimestamp(position_seconds, UTC).isoformat(timespec="seconds"),
+            done_ratio=round(max(0.0, done_ratio), 3),
+        )
+
+    def _note(self, problem: str) -> None:
+        if problem and not self._fails:
+            log.warning("the store fails", deployment=self._pipeline.config.name, problem=problem)
+        elif self._fails and not problem:
+            log.info("the store answers again", deployment=self._pipeline.config.name)
+        self._fails = bool(problem)
