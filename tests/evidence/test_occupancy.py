@@ -102,3 +102,16 @@ def test_sleeping_engine_is_not_observed() -> None:
     occupancy.observe(replace(BUSY, awake=False))
 
     assert occupancy.snapshot(10.0).observed_seconds == 0
+
+
+def test_a_late_interval_still_counts() -> None:
+    """What ended before the turn of a slot may be seen after a snapshot in the next one."""
+    occupancy = Occupancy()
+    occupancy.observe(BUSY)
+    before = occupancy.snapshot(1300.0).observed_seconds
+    occupancy.observe(shifted(BUSY, 590.0))
+    occupancy.observe(shifted(BUSY, 1290.0))
+
+    assert before == 5.0
+    assert occupancy.snapshot(1310.0).observed_seconds == 15.0
+    assert occupancy.snapshot(1310.0, 600.0).observed_seconds == 5.0

@@ -144,12 +144,13 @@ class Occupancy:
     def __init__(self, window_seconds: float = 86400.0) -> None:
         self._window = window_seconds
         self._slots: dict[int, _Slot] = {}
+        self._closed: dict[tuple[int, int], _Slot] = {}
 
     def observe(self, interval: Interval) -> None:
         """Take in what one engine did between two pages."""
         if not interval.awake:
             return
-        slot = self._slots.setdefault(_slot_at(interval.end_seconds), _Slot())
+        slot = self._slot(_slot_at(interval.end_seconds))
         seconds, running = interval.seconds, int(interval.running or 0)
         slot.seconds += seconds
         slot.preemptions += interval.preemptions
@@ -170,6 +171,7 @@ class Occupancy:
     def start_epoch(self) -> None:
         """Forget everything: the engines run with other flags now."""
         self._slots.clear()
+        self._closed.clear()
 
     def snapshot(self, now_seconds: float, window_seconds: float | None = None) -> OccupancySnapshot:
         """Return what was seen up to now; slots before the whole window are forgotten.
@@ -178,12 +180,10 @@ class Occupancy:
             now_seconds: the end of the window.
             window_seconds: how much of it to look at, all of it unless given.
         """
-        self._slots = {n: slot for n, slot in self._slots.items() if n > _slot_at(now_seconds - self._window)}
+        current, oldest = _slot_at(now_seconds), _slot_at(now_seconds - self._window)
+        self._slots = {number: slot for number, slot in self._slots.items() if number > oldest}
         looked_at = self._window if window_seconds is None else window_seconds
-        total = _Slot()
-        for number, slot in self._slots.items():
-            if number > _slot_at(now_seconds - looked_at):
-                total.add(slot)
+        total = self._total(_slot_at(now_seconds - looked_at), current)
         return OccupancySnapshot(
             window_seconds=looked_at,
             observed_seconds=total.seconds,
@@ -201,6 +201,22 @@ class Occupancy:
             plateau=_plateau(total.seconds_by_load),
         )
 
+    def _slot(self, number: int) -> _Slot:
+        """Return the slot to count in; sums that it was part of hold no longer."""
+        if any(number < current for _, current in self._closed):
+            self._closed.clear()
+        return self._slots.setdefault(number, _Slot())
+
+    def _total(self, after: int, current: int) -> _Slot:
+        """Sum the slots after one up; those before the current one are summed once in ten minutes."""
+        closed = self._closed.get((after, current))
+        if closed is None:
+            self._closed = {key: one for key, one in self._closed.items() if key[1] == current}
+            closed = self._closed[after, current] = _sum(
+                slot for number, slot in self._slots.items() if after < number < current
+            )
+        return _sum([closed, *(slot for number, slot in self._slots.items() if number >= current)])
+
     def state(self) -> dict[str, Any]:
         """Return the content as plain JSON values."""
         return {str(number): slot.state() for number, slot in self._slots.items()}
@@ -211,6 +227,13 @@ class Occupancy:
         occupancy = cls(window_seconds)
         occupancy._slots = {int(number): _Slot.from_state(saved) for number, saved in state.items()}
         return occupancy
+
+
+def _sum(slots: Iterable[_Slot]) -> _Slot:
+    total = _Slot()
+    for slot in slots:
+        total.add(slot)
+    return total
 
 
 def _slot_at(time_seconds: float) -> int:
