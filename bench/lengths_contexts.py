@@ -24,7 +24,7 @@ RESIDENT_LIMIT_BYTES = 200_000_000
 DUCKDB = """
 import duckdb, json, sys
 connection = duckdb.connect()
-connection.execute("SET threads = 1")
+connection.execute("SET threads = 1; SET enable_progress_bar = false")
 columns = "{usage: 'STRUCT(prompt_tokens BIGINT, completion_tokens BIGINT)'}"
 print(json.dumps(connection.execute(
     "SELECT count(*), quantile_cont(usage.prompt_tokens + usage.completion_tokens, [0.5, 0.9, 0.99, 0.999]) "

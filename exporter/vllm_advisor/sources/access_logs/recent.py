@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 __all__ = ["REMEMBERED", "Recent"]
 
-REMEMBERED = 65_536
+REMEMBERED = 16_384
 """Records a deployment's logs remember, unless told otherwise."""
 
 
