@@ -15,7 +15,7 @@ from vllm_advisor.ceilings.published import Candidate, Published, PublishedFlag,
 
 HOUR = 3600.0
 STABILITY = StabilityConfig()
-STANDING = PublishedFlag(40, Grade.MEASURED, since_seconds=0.0, supported_seconds=24 * HOUR)
+STANDING = PublishedFlag(40, Grade.MEASURED, Grade.MEASURED, since_seconds=0.0, supported_seconds=24 * HOUR)
 
 
 def candidate(value: int, *, spread: int = 2, grade: Grade = Grade.MEASURED) -> Candidate:
@@ -81,11 +81,20 @@ def test_a_young_value_follows_the_growing_evidence() -> None:
 
 def test_better_graded_evidence_does_not_wait() -> None:
     """A measured value replaces an extrapolated one."""
-    guess = replace(STANDING, grade=Grade.EXTRAPOLATED)
+    guess = replace(STANDING, grade=Grade.EXTRAPOLATED, best_grade=Grade.EXTRAPOLATED)
     held = settle(guess, candidate(60), 25 * HOUR, STABILITY)
 
     assert held is not None
     assert (held.value, held.grade) == (60, Grade.MEASURED)
+
+
+def test_a_grade_that_comes_and_goes_moves_nothing() -> None:
+    """Evidence that is measured, interpolated and measured again was no better the second time."""
+    grades = [Grade.MEASURED, Grade.INTERPOLATED, Grade.MEASURED]
+    values = [(25 * HOUR + at, candidate(41, grade=grade)) for at, grade in enumerate(grades)]
+    held = published_over(values)
+
+    assert [flag and (flag.value, flag.grade) for flag in held] == [(40, grade) for grade in grades]
 
 
 def test_weaker_evidence_waits_even_to_protect() -> None:

@@ -50,6 +50,7 @@ class PublishedFlag:
 
     Args:
         grade: of the evidence that last carried it.
+        best_grade: of any evidence that carried it.
         since_seconds: when this value was published.
         supported_seconds: when the evidence last carried a value.
         pending: the move that is being waited for.
@@ -57,6 +58,7 @@ class PublishedFlag:
 
     value: int
     grade: Grade
+    best_grade: Grade
     since_seconds: float
     supported_seconds: float
     pending: Pending | None = None
@@ -107,32 +109,48 @@ def settle(
 ) -> PublishedFlag | None:
     """Return what is published of one flag now.
 
-    A value within the candidate's own uncertainty stays. What protects users, a lower max-num-seqs and a
-    higher max-model-len, waits ``protect_after`` (not at all, unless told to). The other direction, and
-    whatever rests on weaker evidence than what stands, waits until it has held as long as the published value
-    had stood, ``relax_after`` at most: young values follow the growing evidence, old ones need a lasting
-    change. Better graded evidence does not wait.
+    Better graded evidence does not wait. A value within the candidate's own uncertainty stays. What protects
+    users, a lower max-num-seqs and a higher max-model-len, waits ``protect_after`` (not at all, unless told
+    to). The other direction, and whatever rests on weaker evidence than what stands, waits until it has held
+    as long as the published value had stood, ``relax_after`` at most: young values follow the growing
+    evidence, old ones need a lasting change.
     """
     if candidate.value is None:
         kept = previous and now_seconds - previous.supported_seconds <= stability.keep_seconds
         return replace(previous, pending=None) if previous and kept else None
-    fresh = PublishedFlag(candidate.value, candidate.grade, now_seconds, now_seconds)
+    fresh = PublishedFlag(candidate.value, candidate.grade, candidate.grade, now_seconds, now_seconds)
     if previous is None:
         return fresh
+    if _is_better(candidate.grade, previous.best_grade):
+        return fresh if candidate.value != previous.value else _carried(previous, candidate, now_seconds)
     if candidate.low <= previous.value <= candidate.high:
-        return replace(previous, grade=candidate.grade, supported_seconds=now_seconds, pending=None)
+        return _carried(previous, candidate, now_seconds)
     pending = _pending(previous, candidate.value, now_seconds)
     if now_seconds - pending.since_seconds >= _wait_seconds(previous, pending, candidate, stability):
         return fresh
     return replace(previous, supported_seconds=now_seconds, pending=pending)
 
 
+def _carried(previous: PublishedFlag, candidate: Candidate, now_seconds: float) -> PublishedFlag:
+    """Return what stands, the evidence carrying it."""
+    better = _is_better(candidate.grade, previous.best_grade)
+    return replace(
+        previous,
+        grade=candidate.grade,
+        best_grade=candidate.grade if better else previous.best_grade,
+        supported_seconds=now_seconds,
+        pending=None,
+    )
+
+
+def _is_better(grade: Grade, than: Grade) -> bool:
+    return grade is not than and weakest(grade, than) is than
+
+
 def _wait_seconds(
     previous: PublishedFlag, pending: Pending, candidate: Candidate, stability: StabilityConfig
 ) -> float:
-    if previous.grade is not candidate.grade and weakest(previous.grade, candidate.grade) is previous.grade:
-        return 0.0
-    weaker = weakest(previous.grade, candidate.grade) is not previous.grade
+    weaker = _is_better(previous.best_grade, candidate.grade)
     if pending.rises == candidate.rising_protects and not weaker:
         return stability.protect_after_seconds
     return min(stability.relax_after_seconds, pending.since_seconds - previous.since_seconds)
@@ -175,4 +193,11 @@ def _flag(state: Mapping[str, Any] | None) -> PublishedFlag | None:
     if state is None:
         return None
     pending = Pending(**state["pending"]) if state["pending"] else None
-    return PublishedFlag(**{**state, "grade": Grade(state["grade"]), "pending": pending})
+    return PublishedFlag(
+        **{
+            **state,
+            "grade": Grade(state["grade"]),
+            "best_grade": Grade(state["best_grade"]),
+            "pending": pending,
+        }
+    )

@@ -42,17 +42,23 @@ def operating_at(curve: Sequence[CurvePoint], concurrency: float) -> Operating |
 def change_of_cap(case: Case, before: int, after: int) -> str:
     """Say what time per output token, throughput and waiting would become."""
     curve = case.latency.curve
-    now, then = operating_at(curve, before), operating_at(curve, after)
+    busiest = min(before, max((int(point.concurrency) for point in curve), default=before))
+    now, then = operating_at(curve, busiest), operating_at(curve, after)
     waiting = "fewer requests waiting" if after > before else "more requests waiting at peaks"
     if then is None:
         return f"Expect {waiting}; how time per output token moves was not observed there yet."
-    words = [f"{case.latency.statistic} time per output token of {milliseconds(then.tpot_seconds)}"]
-    words[0] += f" instead of {milliseconds(now.tpot_seconds)}" if now else ""
-    if then.output_tokens_per_second is not None:
-        words.append(f"{tokens(then.output_tokens_per_second)} output tokens/s an engine")
-        if now and now.output_tokens_per_second is not None:
-            words[1] += f" instead of {tokens(now.output_tokens_per_second)}"
-    return f"Expect {', '.join(words)} and {waiting}."
+    tpot = f"{case.latency.statistic} time per output token of {milliseconds(then.tpot_seconds)}"
+    rate = _rate(then)
+    if now is not None and busiest != after:
+        tpot += f" instead of {milliseconds(now.tpot_seconds)} at {busiest} sequences"
+        rate += f" instead of {_rate(now)}" if rate and _rate(now) else ""
+    words = ", ".join([tpot, *([f"{rate} output tokens/s an engine"] if rate else [])])
+    return f"Expect {words} and {waiting}."
+
+
+def _rate(operating: Operating) -> str:
+    rate = operating.output_tokens_per_second
+    return "" if rate is None else tokens(rate)
 
 
 def change_of_length(case: Case, before: int, after: int) -> str:

@@ -20,7 +20,9 @@ def ceilings_far_apart(case: Case, at: Thresholds) -> Advice | None:
     if latency >= at.ceilings_apart_factor * memory:
         return _memory_lower(case, memory, latency)
     roomiest = max(memory, case.memory.expected_sequences or 0)
-    return _latency_lower(case, roomiest, latency) if roomiest >= at.ceilings_apart_factor * latency else None
+    if memory < latency or roomiest < at.ceilings_apart_factor * latency:
+        return None
+    return _latency_lower(case, roomiest, latency)
 
 
 def _memory_lower(case: Case, memory: int, latency: int) -> Advice:

@@ -49,9 +49,10 @@ def _action(case: Case) -> str:
             "wait in the middle of their answer; see memory_binds, and expect both to end together."
         )
     if ceiling is not None and cap is not None and cap > ceiling:
+        wanted = min(ceiling, case.max_num_seqs.recommended or ceiling)
         return (
             f"--max-num-seqs is to blame: it lets {cap} run where the target allows {ceiling} at most; set "
-            f"--max-num-seqs {ceiling} or add replicas, and expect the target to be met."
+            f"--max-num-seqs {wanted} or add replicas, and expect the target to be met."
         )
     return (
         "The cap is not to blame, for it is no higher than the latency ceiling: look for longer prompts, a "
