@@ -80,7 +80,7 @@ def _unwrapped(words: Sequence[str], environment: Mapping[str, str]) -> list[str
 def _flags(words: Sequence[str]) -> dict[str, str]:
     """Return every flag with its value, dashes and underscores alike; a bare one has the value ``true``."""
     flags: dict[str, str] = {}
-    for word, after in zip(words, [*words[1:], "--"], strict=True):
+    for word, after in zip(words, [*words, "--"][1:], strict=True):
         if not re.match(r"--?[a-zA-Z]", word):
             continue
         name, equals, value = word.partition("=")
