@@ -21,6 +21,8 @@ _TAIL = 0.003
 """Part at either end that no variance is taken from: a stall of seconds is no spread."""
 _LEAST_VARIANCE = (BUCKET_WIDTH / 10) ** 2
 _MOST_EXPLAINED = 0.9
+_LEAST_PREFILL_SPREAD = 0.01
+"""Standard deviation of the prefill ratio, over its mean, below which no slope can be told."""
 _BISECTIONS = 14
 
 
@@ -58,7 +60,9 @@ class PooledStretches:
         cumulative = weights @ _relative(bins)
         mean, variance = _moments(cumulative)
         covariance = np.maximum(0.0, weights @ (bins.prefill_covariance_seconds / bins.tpot_seconds))
-        slope = covariance / np.maximum(weights @ bins.prefill_variance, 1e-12)
+        varied = weights @ bins.prefill_variance
+        told = varied > (_LEAST_PREFILL_SPREAD * (weights @ bins.prefill_ratio)) ** 2
+        slope = np.where(told, covariance / np.maximum(varied, 1e-12), 0.0)
         explained = np.minimum(slope * covariance, _MOST_EXPLAINED * variance)
         return cls(cumulative, mean, variance, weights @ bins.inverse_tokens, stretches, slope, explained)
 
