@@ -31,7 +31,7 @@ _LEAST_WIDENING = 0.05
 _AT_FIXED_CONCURRENCY = 0.7
 """Part of the stretches' own variance that is left where concurrency is held.
 
-In traffic it moves within a stretch, which no page shows. Set on simulated engines and held against others and
+In traffic it moves within a stretch, which no page shows. Set on simulated engines, held against others and
 against a real engine's clients (``docs/latency.md``).
 """
 _LENGTHS_DIFFER = 1.15
