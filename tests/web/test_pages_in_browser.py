@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from support.daemon_process import DaemonProcess
+from support.waiting import wait_for
 from support.web import API, ask, open_page
 
 PAGES = ("/", "/deployments/demo", "/targets", "/config")
@@ -60,6 +61,20 @@ def test_charts_show_the_evidence(demo: DaemonProcess, browser: Browser) -> None
     assert all(len(label) > 30 for label in labels)
     assert min(colours) >= 4
     assert {"mean, as observed", "p99, fitted"} <= set(shown)
+
+
+def test_chart_holds_the_evidence(demo: DaemonProcess, browser: Browser) -> None:
+    """What a chart's legend says under the pointer is a row of the table that the API gives."""
+    with open_page(browser, f"{demo.url}/deployments/demo") as opened:
+        opened.page.wait_for_function(DRAWN)
+        table = ask(f"{demo.url}{API}/evidence").json()["tables"]["occupancy"]
+        opened.page.locator("[data-chart=running] .u-over").hover(position={"x": 2, "y": 100})
+        labels = opened.page.locator("[data-chart=running] .u-label").all_text_contents()
+        values = opened.page.locator("[data-chart=running] .u-value").all_text_contents()
+    told = dict(zip(labels, values, strict=True))
+
+    assert float(told["running, most"]) == table["running_max"][0]
+    assert float(told["running, mean"]) == pytest.approx(table["running_mean"][0], abs=0.06)
 
 
 def test_page_says_what_the_api_says(demo: DaemonProcess, browser: Browser) -> None:
@@ -140,12 +155,13 @@ def test_copy_gives_the_flags(demo: DaemonProcess, browser: Browser) -> None:
 
 
 def test_refresh_keeps_charts_and_form(demo: DaemonProcess, browser: Browser) -> None:
-    """What the server wrote is replaced every fifteen seconds; charts stay, and so does what was typed."""
+    """What the server wrote is replaced after fifteen seconds; charts stay, and so does what was typed."""
     with open_page(browser, f"{demo.url}/deployments/demo", own_clock=True) as opened:
         page, heard = opened.page, opened.page.locator("#head time").first
         page.get_by_label("Margin, %").fill("55")
         before = heard.get_attribute("datetime") or ""
-        page.wait_for_timeout(1500)
+        evaluated = ask(f"{demo.url}{API}/explain").json()["evaluated_at"]
+        wait_for(lambda: ask(f"{demo.url}{API}/explain").json()["evaluated_at"] > evaluated, "an evaluation")
         page.clock.fast_forward(15_000)
         expect(heard).not_to_have_attribute("datetime", before)
         page.wait_for_load_state("networkidle")

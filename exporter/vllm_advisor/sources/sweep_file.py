@@ -84,7 +84,7 @@ def sweep_from_document(document: object, path: Path | None = None) -> Sweep:
     """
     if not isinstance(document, dict) or not isinstance(document.get("levels"), list):
         raise InputError("expected an object with a list of levels", path=path, key="levels")
-    engine = document.get("engine") or {}
+    engine = {} if document.get("engine") is None else document["engine"]
     if not isinstance(engine, dict):
         raise InputError("expected an object", path=path, key="engine")
     places = (_Place(path, prefix=f"levels[{index}].") for index in range(len(document["levels"])))
@@ -116,6 +116,8 @@ def _from_json(text: str, path: Path | None) -> Sweep:
         document = _json_lines(text)
         if document is None:
             raise InputError(f"is not JSON: {error.msg}", path=path, line=error.lineno) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or as many brackets
+        raise InputError("is not JSON of a sensible size", path=path) from error
     rows = rows_of_tool(document)
     return sweep_from_document(document if rows is None else {"levels": rows}, path)
 
@@ -178,7 +180,7 @@ def _number(row: dict[str, Any], column: str, place: _Place, *, zero: bool = Fal
         return None
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise place.error(f"expected a number over zero, not {value!r}", column)

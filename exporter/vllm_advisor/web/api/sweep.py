@@ -9,8 +9,10 @@ from vllm_advisor.sources.sweep_file import Sweep, SweepLevel, sweep_from_text
 
 __all__ = ["read_upload"]
 
-_LARGEST = 1e9
 _MOST_LEVELS = 1000
+_MOST_SEQUENCES = 100_000
+_MOST_SECONDS = 1000
+_MOST_OF_ANYTHING = 1e9
 _KINDS = {"application/json", "text/csv"}
 
 
@@ -30,11 +32,16 @@ async def read_upload(request: web.Request) -> Sweep:
     if len(sweep.levels) > _MOST_LEVELS:
         raise InputError(f"has more than {_MOST_LEVELS} levels", key="levels")
     for level in sweep.levels:
-        if max(_numbers(level)) > _LARGEST:
-            raise InputError(f"a number is over {_LARGEST:g}", key=f"concurrency {level.concurrency:.4g}")
+        if not _is_possible(level):
+            raise InputError("a number is too large", key=f"concurrency {level.concurrency:.4g}")
     return sweep
 
 
-def _numbers(level: SweepLevel) -> list[float]:
-    others = (level.ttft_p99_seconds, level.output_tokens_per_second, level.requests)
-    return [level.concurrency, *level.tpot_seconds.values(), *(one for one in others if one is not None)]
+def _is_possible(level: SweepLevel) -> bool:
+    seconds = [*level.tpot_seconds.values(), level.ttft_p99_seconds or 0.0]
+    others = [level.output_tokens_per_second or 0.0, level.requests or 0]
+    return (
+        level.concurrency <= _MOST_SEQUENCES
+        and max(seconds) <= _MOST_SECONDS
+        and max(others) <= _MOST_OF_ANYTHING
+    )
