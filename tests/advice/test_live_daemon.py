@@ -129,24 +129,46 @@ def worked_example(folder: Path, url: str) -> dict[str, Any]:
     }
 
 
+def answered(folder: Path, config: Path) -> dict[str, Any]:
+    """Return the recommendation and explanation of a daemon that has read the whole log."""
+
+    def is_complete(found: dict[str, dict[str, Any]]) -> bool:
+        chat = found.get("chat")
+        if chat is None or chat["context"]["requests"] != 10_001:
+            return False
+        return chat["flags"]["max_num_seqs"]["recommended"] is not None and chat["kv_pool"]["engine_tokens"]
+
+    folder.mkdir()
+    with daemon_process(["serve", f"--config.file={config}"], folder) as daemon:
+        found = waited_for(daemon, is_complete)
+        explained = json.loads(daemon.get("/api/v1/deployments/chat/explain"))
+        daemon.stop()
+    return {"recommendation": found["chat"], "explain": explained}
+
+
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the running daemon's recommendation and explanation of the worked example."""
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return what a daemon answers on the worked example, and what it does after a restart."""
     folder = tmp_path_factory.mktemp("example")
     engine = ScriptedEngine(max_model_len=1_048_576, pool_tokens=587_152)
     with live_engines({"chat": (engine, Situation(4, 0, 0.01))}) as urls:
         config = configured(folder, [worked_example(folder, urls["chat"])])
-        with daemon_process(["serve", f"--config.file={config}"], folder) as daemon:
-            found = waited_for(
-                daemon,
-                lambda one: (
-                    one.get("chat", {}).get("flags", {}).get("max_num_seqs", {}).get("recommended")
-                    is not None
-                    and one["chat"]["context"]["requests"] == 10_001
-                ),
-            )
-            explained = json.loads(daemon.get("/api/v1/deployments/chat/explain"))
-    return {"recommendation": found["chat"], "explain": explained}
+        return [answered(folder / name, config) for name in ("first", "second")]
+
+
+@pytest.fixture
+def example(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the daemon answers at first."""
+    return runs[0]
+
+
+def test_a_restart_keeps_what_was_published_and_since_when(runs: list[dict[str, Any]]) -> None:
+    """Both flags stand, and the time of their last change is the first daemon's."""
+    first, second = (run["recommendation"]["flags"] for run in runs)
+
+    for flag in ("max_model_len", "max_num_seqs"):
+        assert second[flag]["recommended"] == first[flag]["recommended"]
+        assert second[flag]["since"] == first[flag]["since"]
 
 
 def test_the_seed_numbers_through_the_daemon(example: dict[str, Any]) -> None:
