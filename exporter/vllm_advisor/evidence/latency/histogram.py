@@ -55,11 +55,14 @@ class LogHistogram:
     def quantile(self, quantile: float) -> float | None:
         """Return the value below which a part of the weight lies, None where nothing was counted."""
         left = quantile * math.fsum(self.counts)
+        found = None
         for index, weight in enumerate(self.counts):
+            if weight:
+                found = math.exp((self.first + index) * BUCKET_WIDTH)
             left -= weight
-            if weight and left <= 0:
-                return math.exp((self.first + index) * BUCKET_WIDTH)
-        return None
+            if left <= 0:
+                break
+        return found
 
     def state(self) -> list[Any]:
         """Return the content as plain JSON values."""
