@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -11,6 +10,7 @@ from aiohttp import web
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.sources.sweep_file import sweep_to_document
 from vllm_advisor.web.api.answer import json_answer, revalidated_answer
+from vllm_advisor.web.api.changes import changes_json
 from vllm_advisor.web.api.evidence import TABLES, csv_text, evidence_json
 from vllm_advisor.web.api.explain import explain_json
 from vllm_advisor.web.api.openapi import openapi_document
@@ -85,8 +85,7 @@ async def _explain(request: web.Request) -> web.Response:
 
 
 async def _history(request: web.Request) -> web.Response:
-    table = TABLES["history"](find_deployment(request))
-    return json_answer({"changes": _rows(table)})
+    return json_answer({"changes": changes_json(find_deployment(request).history)})
 
 
 async def _what_if(request: web.Request) -> web.Response:
@@ -148,10 +147,6 @@ def _summary(recommendation: Recommendation) -> dict[str, Any]:
         "max_num_seqs": {"recommended": cap.recommended, "configured": cap.configured},
         "advice": [advice.code for advice in recommendation.advice],
     }
-
-
-def _rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
 def _newest_seconds(recommendations: list[Recommendation]) -> float:
