@@ -12,7 +12,12 @@ from vllm_advisor.ceilings.bound_time import BoundTime, bound_time
 from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
 from vllm_advisor.ceilings.grade import Grade, weakest
 from vllm_advisor.ceilings.headroom import Headroom, memory_headroom
-from vllm_advisor.ceilings.latency import LatencyCeiling, latency_ceiling, sweep_ceiling
+from vllm_advisor.ceilings.latency import (
+    LatencyCeiling,
+    combined_ceiling,
+    latency_ceiling,
+    sweep_ceiling,
+)
 from vllm_advisor.ceilings.memory import MemoryCeiling, memory_ceiling
 from vllm_advisor.ceilings.pool import PoolPrediction
 from vllm_advisor.ceilings.published import (
@@ -213,12 +218,9 @@ def _memory(
 
 
 def _latency(snapshot: LatencySnapshot, slo: SloConfig, sweep: Sweep | None) -> LatencyCeiling:
-    """Traffic's ceiling where it is measured, else the sweep's, else the better graded of the two."""
-    ceiling = latency_ceiling(snapshot, slo)
-    if sweep is not None and ceiling.grade is not Grade.MEASURED:
-        swept = sweep_ceiling(sweep, slo)
-        if weakest(ceiling.grade, swept.grade) is ceiling.grade:
-            ceiling = swept
+    """Return traffic's ceiling or the sweep's, the better graded of the two."""
+    swept = sweep_ceiling(sweep, slo) if sweep is not None else None
+    ceiling = combined_ceiling(latency_ceiling(snapshot, slo), swept)
     if slo.tpot_is_assumed and ceiling.grade is not Grade.NONE:
         ceiling = replace(ceiling, grade=weakest(ceiling.grade, Grade.ASSUMED))
     return ceiling
