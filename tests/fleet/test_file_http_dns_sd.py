@@ -82,7 +82,9 @@ async def test_a_bad_file_keeps_its_own_last_targets(tmp_path: Path, session: ai
 
 
 @asynccontextmanager
-async def answering(answer: web.Response | None, seen: list[web.BaseRequest]) -> AsyncIterator[dict[str, Any]]:
+async def answering(
+    answer: web.Response | None, seen: list[web.BaseRequest]
+) -> AsyncIterator[dict[str, Any]]:
     """Serve whatever ``served["answer"]`` makes."""
     served: dict[str, Any] = {"answer": lambda: answer}
 
@@ -172,7 +174,12 @@ async def test_records_are_targets(name_server: tuple[Path, Resolver]) -> None:
     """A and AAAA records take the configured port, SRV records bring their own; no such name is no target."""
     _, resolver = name_server
     found = {}
-    for kind, name in (("A", "vllm.test"), ("AAAA", "vllm.test"), ("SRV", "_vllm._tcp.test"), ("A", "no.test")):
+    for kind, name in (
+        ("A", "vllm.test"),
+        ("AAAA", "vllm.test"),
+        ("SRV", "_vllm._tcp.test"),
+        ("A", "no.test"),
+    ):
         port = None if kind == "SRV" else 8000
         config = DnsSdConfig.model_validate({"names": [name], "type": kind, "port": port})
         async with aclosing(dns_sd.discover(config, None, resolver)) as listings:
