@@ -31,7 +31,7 @@ from vllm_advisor.config import DeploymentConfig, SloConfig
 from vllm_advisor.evidence.deployment import DeploymentSnapshot
 from vllm_advisor.evidence.latency import LatencySnapshot
 from vllm_advisor.evidence.lengths_distribution import LengthDistribution
-from vllm_advisor.sources.engine_facts import CapSource, EngineFacts
+from vllm_advisor.sources.engine_facts import CapSource
 from vllm_advisor.sources.sweep_file import Sweep
 
 __all__ = ["Binding", "Recommendation", "recommend"]
@@ -95,41 +95,32 @@ def recommend(
         sweep: a measured sweep, used where traffic does not settle the latency ceiling.
         previous: what the last evaluation published, which moves only for more than noise (`published`).
     """
-    facts, now_seconds = snapshot.facts, snapshot.now_seconds
+    now_seconds, stability = snapshot.now_seconds, deployment.stability
     basis = _basis(deployment, snapshot)
-    if previous is not None and not previous.holds_for(basis):
-        previous = None
+    if previous is None or not previous.holds_for(basis):
+        previous = Published(None, None, Binding.NONE, basis)
     model_max_len = prediction.model_max_len if prediction else None
     limit = _context(deployment, snapshot, model_max_len)
     length = context_candidate(limit, snapshot.context.total, deployment.context, model_max_len)
-    held_length = settle(
-        previous.max_model_len if previous else None, length, now_seconds, deployment.stability
-    )
-    max_model_len = _flag(held_length, length, facts.max_model_len, now_seconds)
-    limit = _at_published(limit, max_model_len, snapshot.context.total)
-    memory = _memory(facts, prediction, max_model_len, snapshot)
+    held_length = settle(previous.max_model_len, length, now_seconds, stability)
+    max_model_len = _flag(held_length, length, snapshot.facts.max_model_len, now_seconds)
+    memory = _memory(snapshot, prediction, max_model_len)
     latency = _latency(snapshot.latency, deployment.slo, sweep)
     cap, binding = _cap(deployment, memory, latency)
-    held_cap = settle(previous.max_num_seqs if previous else None, cap, now_seconds, deployment.stability)
-    if previous is not None and held_cap is not None and cap.value is None:
+    held_cap = settle(previous.max_num_seqs, cap, now_seconds, stability)
+    if held_cap is not None and cap.value is None:
         binding = Binding(previous.binding)
     configured, source = _configured_cap(snapshot)
     max_num_seqs = replace(_flag(held_cap, cap, configured, now_seconds), source=source)
-    slo = None if deployment.workload == "batch" else deployment.slo.tpot_seconds
-    case = Case(
-        deployment=deployment,
-        snapshot=snapshot,
-        context=limit,
+    limit = _at_published(limit, max_model_len, snapshot.context.total)
+    case = _case(
+        deployment,
+        snapshot,
+        limit=limit,
         memory=memory,
         latency=latency,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
-        bound_time=bound_time(snapshot.occupancy, cap=configured, slo_tpot_seconds=slo),
-        headroom=memory_headroom(
-            memory,
-            sequences=max_num_seqs.recommended,
-            max_model_len=max_model_len.recommended or facts.max_model_len,
-        ),
     )
     advice, failed = advise(case, deployment.advice)
     return Recommendation(
@@ -147,6 +138,35 @@ def recommend(
         published=Published(held_length, held_cap, str(binding), basis),
         advice=advice,
         failed_rules=failed,
+    )
+
+
+def _case(
+    deployment: DeploymentConfig,
+    snapshot: DeploymentSnapshot,
+    *,
+    limit: ContextLimit,
+    memory: MemoryCeiling,
+    latency: LatencyCeiling,
+    max_model_len: Flag,
+    max_num_seqs: Flag,
+) -> Case:
+    """Return what the rules of advice look at: all that is known, where time went, and what is left over."""
+    slo = None if deployment.workload == "batch" else deployment.slo.tpot_seconds
+    return Case(
+        deployment=deployment,
+        snapshot=snapshot,
+        context=limit,
+        memory=memory,
+        latency=latency,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        bound_time=bound_time(snapshot.occupancy, cap=max_num_seqs.configured, slo_tpot_seconds=slo),
+        headroom=memory_headroom(
+            memory,
+            sequences=max_num_seqs.recommended,
+            max_model_len=max_model_len.recommended or max_model_len.configured,
+        ),
     )
 
 
@@ -201,15 +221,12 @@ def _flag(
 
 
 def _memory(
-    facts: EngineFacts,
-    prediction: PoolPrediction | None,
-    max_model_len: Flag,
-    snapshot: DeploymentSnapshot,
+    snapshot: DeploymentSnapshot, prediction: PoolPrediction | None, max_model_len: Flag
 ) -> MemoryCeiling:
     memory = memory_ceiling(
-        facts=facts,
+        facts=snapshot.facts,
         prediction=prediction,
-        max_model_len=max_model_len.recommended or facts.max_model_len,
+        max_model_len=max_model_len.recommended or max_model_len.configured,
         lengths=snapshot.context.total,
     )
     if max_model_len.recommended is None:
