@@ -29,7 +29,8 @@ function filterRows() {
   const box = document.querySelector("[data-filter]");
   if (!box) return;
   const rows = document.querySelectorAll(`#${box.dataset.filter} [data-name]`);
-  for (const row of rows) row.hidden = !row.dataset.name.toLowerCase().includes(box.value.trim().toLowerCase());
+  for (const row of rows)
+    row.hidden = !row.dataset.name.toLowerCase().includes(box.value.trim().toLowerCase());
 }
 
 async function copy(button) {

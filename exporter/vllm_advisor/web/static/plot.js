@@ -33,14 +33,18 @@ export const DOUBLINGS = {
   },
 };
 
-const CLOCK = [[86400, "{MM}-{DD}", "\n{YYYY}"], [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}"], [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}"]];
+const CLOCK = [
+  [86400, "{MM}-{DD}", "\n{YYYY}"],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}"],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}"],
+];
 
 export const TIME_AXIS = {
   space: 80,
   values: CLOCK.map(([from, text, day]) => [from, text, day, null, day, null, null, null, 1]),
 };
 
-export const TIME_SERIES = { label: "time", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" };
+export const TIME_SERIES = { label: "time, UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" };
 
 export function line(label, name, more = {}) {
   return { label, stroke: colour(name), width: 2, points: { show: false }, ...more };
@@ -52,14 +56,29 @@ export function short(value) {
   return (value / size).toLocaleString("en", { maximumFractionDigits: 1 }) + unit;
 }
 
+export function shorts(_, values) {
+  return values.map(short);
+}
+
 export function draw(element, options, data) {
   element.replaceChildren();
   const width = element.clientWidth;
   const series = options.series.map((one) => ({ value: (_, value) => short(value), ...one }));
-  const fixed = { width, height: HEIGHT, cursor: { drag: { x: false, y: false } }, legend: { markers: { dash: dashOf, width: 3 } } };
+  const fixed = {
+    width,
+    height: HEIGHT,
+    tzDate: inUtc,
+    cursor: { drag: { x: false, y: false } },
+    legend: { markers: { dash: dashOf, width: 3 } },
+  };
   const chart = new uPlot({ ...fixed, ...options, series }, data, element);
   chart.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
   return chart;
+}
+
+// As the times in the tables are.
+function inUtc(seconds) {
+  return uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 }
 
 function dashOf(chart, index) {
@@ -70,14 +89,25 @@ function dashOf(chart, index) {
 
 // Lines at fixed values: {at, label, colour, dash, across}; a value outside the chart is left out.
 export function marks(lines) {
-  return { hooks: { draw: (chart) => drawMarks(chart, lines.filter((one) => Number.isFinite(one.at))) } };
+  return {
+    hooks: {
+      draw: (chart) =>
+        drawMarks(
+          chart,
+          lines.filter((one) => Number.isFinite(one.at)),
+        ),
+    },
+  };
 }
 
 function drawMarks(chart, lines) {
   const { ctx, bbox } = chart;
   const scale = devicePixelRatio;
   const taken = [];
-  const placed = lines.map((one) => ({ ...one, position: chart.valToPos(one.at, one.across ? "y" : "x", true) }));
+  const placed = lines.map((one) => ({
+    ...one,
+    position: chart.valToPos(one.at, one.across ? "y" : "x", true),
+  }));
   const shown = placed.filter((one) => isWithin(bbox, one));
   ctx.save();
   ctx.font = FONT.replace("12px", `${12 * scale}px`);
@@ -113,7 +143,12 @@ function writeBeside(ctx, bbox, label, position, scale, taken) {
   const fits = position + 5 * scale + width <= bbox.left + bbox.width;
   const left = fits ? position + 5 * scale : position - 5 * scale - width;
   let row = 0;
-  while (taken.some((one) => one.row === row && one.left < left + width + 4 * scale && left < one.right + 4 * scale)) row += 1;
+  while (
+    taken.some(
+      (one) => one.row === row && one.left < left + width + 4 * scale && left < one.right + 4 * scale,
+    )
+  )
+    row += 1;
   taken.push({ row, left, right: left + width });
   write(ctx, label, left, bbox.top + (14 + 15 * row) * scale, scale);
 }

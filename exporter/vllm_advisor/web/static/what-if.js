@@ -34,15 +34,28 @@ async function ask() {
 
 function shown({ today, supposed, notes }) {
   const head = ["", "newest evidence", "supposed", "rests on"].map((text, index) =>
-    element(index ? "th" : "td", index ? { scope: "col", class: index < 3 ? "number" : "" } : {}, text));
+    element(index ? "th" : "td", index ? { scope: "col", class: index < 3 ? "number" : "" } : {}, text),
+  );
   const rows = ROWS.map(([label, value, grade]) => {
     const [before, after] = [value(today), value(supposed)];
     const told = before === after ? written(after) : element("strong", {}, written(after));
-    return element("tr", {}, element("th", { scope: "row" }, label), element("td", { class: "number" }, written(before)),
-      element("td", { class: "number" }, told), element("td", {}, grade(supposed) ?? ""));
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, label),
+      element("td", { class: "number" }, written(before)),
+      element("td", { class: "number" }, told),
+      element("td", {}, grade(supposed) ?? ""),
+    );
   });
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-  const args = supposed.vllm_args && element("p", {}, element("code", {}, `vllm serve … ${supposed.vllm_args}`));
+  const table = element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
+  const args =
+    supposed.vllm_args && element("p", {}, element("code", {}, `vllm serve … ${supposed.vllm_args}`));
   return [table, args, ...notes.map((note) => element("p", {}, note))].filter(Boolean);
 }
 
