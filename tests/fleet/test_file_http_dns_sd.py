@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
-import subprocess
+import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
@@ -54,7 +55,8 @@ async def test_files_are_followed(tmp_path: Path, session: aiohttp.ClientSession
     async with aclosing(file_sd.discover(config, session)) as listings:
         first = await following(listings)
         assert addresses(first) == ["a:1", "a:2", "b:1"]
-        assert first.targets and first.targets[0].labels == {
+        assert first.targets
+        assert first.targets[0].labels == {
             "__address__": "a:1",
             "__meta_filepath": str(tmp_path / "a.json"),
             "team": "x",
@@ -121,7 +123,8 @@ async def test_a_server_is_asked(tmp_path: Path, session: aiohttp.ClientSession)
         async with aclosing(http_sd.discover(config, session)) as listings:
             first = await following(listings)
             assert addresses(first) == ["a:1"]
-            assert first.targets and first.targets[0].labels["__meta_url"] == served["url"]
+            assert first.targets
+            assert first.targets[0].labels["__meta_url"] == served["url"]
             served["answer"] = lambda: web.json_response([])
             assert addresses(await following(listings)) == []
         assert aiohttp.BasicAuth.decode(seen[0].headers["Authorization"]) == ("reader", "pa:ss", "latin1")
@@ -146,7 +149,8 @@ async def test_a_bad_answer_leaves_the_last_list(answer: Any, session: aiohttp.C
         config = HttpSdConfig.model_validate({"url": served["url"], "refresh_interval": "100ms"})
         async with aclosing(http_sd.discover(config, session)) as listings:
             listing = await following(listings)
-            assert listing.targets is None and listing.problem
+            assert listing.targets is None
+            assert listing.problem
 
 
 @pytest.fixture
@@ -170,16 +174,14 @@ def name_server(tmp_path: Path) -> Iterator[tuple[Path, Resolver]]:
         yield tmp_path, resolver
 
 
+RECORDS = [("A", "vllm.test"), ("AAAA", "vllm.test"), ("SRV", "_vllm._tcp.test"), ("A", "no.test")]
+
+
 async def test_records_are_targets(name_server: tuple[Path, Resolver]) -> None:
     """A and AAAA records take the configured port, SRV records bring their own; no such name is no target."""
     _, resolver = name_server
     found = {}
-    for kind, name in (
-        ("A", "vllm.test"),
-        ("AAAA", "vllm.test"),
-        ("SRV", "_vllm._tcp.test"),
-        ("A", "no.test"),
-    ):
+    for kind, name in RECORDS:
         port = None if kind == "SRV" else 8000
         config = DnsSdConfig.model_validate({"names": [name], "type": kind, "port": port})
         async with aclosing(dns_sd.discover(config, None, resolver)) as listings:
@@ -193,7 +195,7 @@ async def test_records_are_targets(name_server: tuple[Path, Resolver]) -> None:
 
 
 async def test_records_are_asked_for_again(name_server: tuple[Path, Resolver]) -> None:
-    """A record that is new is a new target at the next refresh; a server that is gone leaves the last list."""
+    """A new record is a new target at the next refresh; a server that is gone leaves the last list."""
     folder, resolver = name_server
     config = DnsSdConfig.model_validate(
         {"names": ["vllm.test"], "type": "A", "port": 8000, "refresh_interval": "200ms"}
@@ -201,10 +203,11 @@ async def test_records_are_asked_for_again(name_server: tuple[Path, Resolver]) -
     async with aclosing(dns_sd.discover(config, None, resolver)) as listings:
         assert len(addresses(await following(listings)) or []) == 2
         (folder / "hosts").write_text("127.0.0.13 vllm.test\n", encoding="utf-8")
-        subprocess.run(["kill", "-HUP", (folder / "pid").read_text().strip()], check=True)
+        os.kill(int((folder / "pid").read_text(encoding="utf-8")), signal.SIGHUP)
         await asyncio.sleep(0.3)
         assert addresses(await following(listings)) == ["127.0.0.13:8000"]
         resolver.nameservers, resolver.port = ["127.0.0.1"], free_port()
         resolver.lifetime = 0.3
         listing = await following(listings)
-        assert listing.targets is None and listing.problem
+        assert listing.targets is None
+        assert listing.problem

@@ -37,6 +37,15 @@ class Watched:
         raise AssertionError(f"{sorted(self.found())}, {self.listing.problem!r}")
 
 
+async def watched_times(cluster: FakeCluster, times: int) -> None:
+    """Wait until so many watches were begun."""
+    for _ in range(1000):
+        if len(cluster.watches()) >= times:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(cluster.requests)
+
+
 @asynccontextmanager
 async def watching(cluster: FakeCluster, **more: Any) -> AsyncIterator[Watched]:
     """Follow a cluster while the context lasts."""
@@ -98,8 +107,7 @@ async def test_the_watch_follows_without_a_second_list() -> None:
     """Pods come, change and go by the watch alone; one without an address is no target yet."""
     async with served_cluster() as cluster, watching(cluster) as watched:
         await watched.until()
-        while not cluster.watches():
-            await asyncio.sleep(0.01)
+        await watched_times(cluster, 1)
         cluster.put("pods", pod("vllm-0", ""))
         cluster.put("pods", pod("vllm-1", "10.0.0.2"))
         await watched.until("10.0.0.2:8000")
@@ -111,17 +119,15 @@ async def test_the_watch_follows_without_a_second_list() -> None:
 
 
 async def test_a_watch_that_ends_goes_on_from_the_newest_version() -> None:
-    """After the server ends a watch, the next starts at the last version, a bookmark's too, without a list."""
+    """After a watch ends, the next starts at the last version, a bookmark's too, without a list."""
     async with served_cluster() as cluster, watching(cluster) as watched:
-        while not cluster.watches():
-            await asyncio.sleep(0.01)
+        await watched_times(cluster, 1)
         cluster.put("pods", pod("vllm-0", "10.0.0.1"))
         await watched.until("10.0.0.1:8000")
         cluster._version = 150
         cluster.bookmark()
         cluster.break_off()
-        while len(cluster.watches()) < 2:
-            await asyncio.sleep(0.01)
+        await watched_times(cluster, 2)
         assert cluster.watches()[-1]["resourceVersion"] == "150"
         cluster.put("pods", pod("vllm-1", "10.0.0.2"))
         await watched.until("10.0.0.1:8000", "10.0.0.2:8000")
@@ -129,15 +135,14 @@ async def test_a_watch_that_ends_goes_on_from_the_newest_version() -> None:
 
 
 @pytest.mark.parametrize("in_stream", [True, False], ids=["in the stream", "as a status"])
-async def test_gone_lists_again(in_stream: bool) -> None:
+async def test_gone_lists_again(*, in_stream: bool) -> None:
     """410, as an event or as the answer to a watch, makes a new list; what it lacks is gone."""
     async with served_cluster() as cluster:
         cluster.put("pods", pod("vllm-0", "10.0.0.1"))
         cluster.put("pods", pod("vllm-1", "10.0.0.2"))
         async with watching(cluster) as watched:
             await watched.until("10.0.0.1:8000", "10.0.0.2:8000")
-            while not cluster.watches():
-                await asyncio.sleep(0.01)
+            await watched_times(cluster, 1)
             cluster._changes.clear()
             del cluster._objects["pods"]["serving", "vllm-1"]
             if in_stream:
@@ -187,7 +192,7 @@ async def test_lists_come_in_pages_with_selectors_namespaces_and_credentials(tmp
 
 
 async def test_endpoints_carry_their_pods_labels_and_flags() -> None:
-    """An endpoint slice's addresses are targets, with the labels and the arguments of the pods behind them."""
+    """A slice's addresses are targets, with the labels and the arguments of the pods behind them."""
     async with served_cluster() as cluster:
         cluster.put("pods", pod("vllm-0", "10.0.0.1"))
         cluster.put("endpointslices", slice_of("vllm-abc", {"vllm-0": "10.0.0.1"}))

@@ -33,21 +33,27 @@ FORMS: dict[str, dict[str, Any]] = {
     "a shell's script over lines": {
         "command": ["/bin/sh", "-c"],
         "args": [
-            "vllm serve org/model \\\n  --max-model-len 8K  \\\n  --max-num-seqs 64 \\\n"
-            "  -tp=4 --gpu-memory-utilization 0.9"
+            (
+                "vllm serve org/model \\\n  --max-model-len 8K  \\\n  --max-num-seqs 64 \\\n"
+                "  -tp=4 --gpu-memory-utilization 0.9"
+            )
         ],
     },
     "a shell as the whole command": {
         "command": [
             *("bash", "-c"),
-            "exec python3 -m vllm.entrypoints.openai.api_server --model org/model "
-            "--max-model-len 8192 --max-num-seqs 64 -tp 4 --gpu-memory-utilization 0.9 # why not",
+            (
+                "exec python3 -m vllm.entrypoints.openai.api_server --model org/model "
+                "--max-model-len 8192 --max-num-seqs 64 -tp 4 --gpu-memory-utilization 0.9 # why not"
+            ),
         ]
     },
     "references to the environment": {
         "command": ["vllm", "serve", "$(MODEL)"],
-        "args": ["--max-model-len=$(LENGTH)", "--max-num-seqs", "$(CAP)", "-tp", "4"]
-        + ["--gpu-memory-utilization", "0.9"],
+        "args": [
+            *("--max-model-len=$(LENGTH)", "--max-num-seqs", "$(CAP)", "-tp", "4"),
+            *("--gpu-memory-utilization", "0.9"),
+        ],
         "env": [
             {"name": "MODEL", "value": "org/model"},
             {"name": "LENGTH", "value": "8192"},

@@ -63,7 +63,7 @@ def test_the_address_is_rewritten_as_for_annotations() -> None:
     }
     labels = FOUND | {"__meta_kubernetes_pod_annotation_prometheus_io_port": "9000"}
     changed = relabel(labels, [RelabelConfig.model_validate(step)])
-    assert changed and target_name(changed) == "10.0.0.1:9000"
+    assert target_name(changed or {}) == "10.0.0.1:9000"
 
 
 @pytest.mark.parametrize(

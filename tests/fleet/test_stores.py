@@ -102,7 +102,8 @@ async def test_a_stretch_holds_its_own_samples(stores: Stores, store: str) -> No
         assert await StoreApi(session, other).samples(middle, middle + 60) == []
         series = await StoreApi(session, config).samples(middle, middle + 60)
     times = {moment for one in series for moment, _ in one.values}
-    assert middle <= min(times) and max(times) <= middle + 60
+    assert middle <= min(times)
+    assert max(times) <= middle + 60
 
 
 def fresh_daemon(folder: Path, deployments: list[dict[str, Any]]) -> list[str]:
@@ -154,7 +155,7 @@ def curve(daemon: DaemonProcess, deployment: str) -> dict[str, float]:
 
 
 def test_a_fresh_daemon_answers_from_the_past(stores: Stores, tmp_path: Path) -> None:
-    """With hours behind it, both flags are measured as soon as the past is read, as pages would have made them."""
+    """With hours behind it, the first answer is what the same pages lead to that were scraped one by one."""
     expected = by_pages(stores.pages)
     with daemon_process(fresh_daemon(tmp_path, both(stores)), tmp_path) as daemon:
         found = wait_for(lambda: len(got := recommended(daemon)) == 2 and got, "both", seconds=60)
@@ -170,6 +171,31 @@ def test_a_fresh_daemon_answers_from_the_past(stores: Stores, tmp_path: Path) ->
             assert got["flags"][flag]["recommended"] == expected["flags"][flag]["recommended"]
             assert got["flags"][flag]["grade"] == expected["flags"][flag]["grade"]
         assert got["context"]["requests"] == expected["context"]["requests"]
+
+
+def test_two_daemons_publish_the_same(stores: Stores, tmp_path: Path) -> None:
+    """A pair needs no leader: both say the same of the same store."""
+    found = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        with daemon_process(fresh_daemon(tmp_path / name, both(stores)[:1]), tmp_path / name) as daemon:
+            found.append(wait_for(lambda daemon=daemon: recommended(daemon), "an answer", seconds=60))
+    one, other = map(published, found)
+    assert one == other
+
+
+def published(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what a daemon says, but for when and how long it looked."""
+    (answer,) = found.values()
+    return {
+        "args": answer["vllm_args"],
+        "binding": answer["binding"],
+        "flags": {name: (flag["recommended"], flag["grade"]) for name, flag in answer["flags"].items()},
+        "ceilings": {name: one["sequences"] for name, one in answer["ceilings"].items()},
+        "lengths": [answer["context"][name] for name in ("requests", "p50", "p99", "p999")],
+        "pool": answer["kv_pool"],
+        "advice": [one["code"] for one in answer["advice"]],
+    }
 
 
 def test_with_logs_the_first_answer_is_measured(stores: Stores, tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ class ScrapedPage:
 def history(end_seconds: float, hours: float, *, restart: bool = False, seed: int = 0) -> list[ScrapedPage]:
     """Return the pages of two engines up to a time, in its order.
 
-    Load swings twice a day's way every four hours; a token takes 12 ms and 0.8 ms for each running sequence, give
-    or take a twentieth. With a restart, the second engine comes back halfway with other flags after ten minutes.
+    Load swings every four hours; a token takes 12 ms and 0.8 ms for each running sequence, give or take a
+    twentieth. With a restart, the second engine comes back with other flags halfway, after ten minutes.
     """
     rng = np.random.default_rng(seed)
     engines = {one: ScriptedEngine(max_model_len=16384, pool_tokens=1_000_000) for one in INSTANCES}

@@ -77,7 +77,9 @@ class FakeCluster:
         return [query for _, query in self.requests if "watch" not in query]
 
     def _happen(self, kind: str, event: str, content: dict[str, Any]) -> None:
-        self._changes.append((self._version, kind, {"type": event, "object": json.loads(json.dumps(content))}))
+        self._changes.append(
+            (self._version, kind, {"type": event, "object": json.loads(json.dumps(content))})
+        )
         self._tell(json.dumps(self._changes[-1][2]).encode() + b"\n", kind)
 
     def _tell(self, line: bytes, kind: str | None = None) -> None:

@@ -1,0 +1,132 @@
+"""The past is read once, whatever interrupts it, and never what was scraped by ourselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import aiohttp
+import pytest
+
+from support.history import INSTANCES, ScrapedPage, history, write_blocks
+from support.stores import free_port, prometheus_store
+from vllm_advisor.clock import SteadyClock
+from vllm_advisor.config import DeploymentConfig
+from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.scraper import Target
+from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.store_follower import StoreFollower
+
+
+class Recording(DeploymentPipeline):
+    """Notes which pages it was given."""
+
+    def __init__(self, url: str, enough_pages: int = 0) -> None:
+        store = {"url": url, "selector": '{job="vllm"}', "interval": "100ms", "delay": "0s"}
+        config = {"name": "chat", "context": {"window": "1d"}, "prometheus": store}
+        super().__init__(DeploymentConfig.model_validate(config))
+        self.seen: list[tuple[float, str]] = []
+        self.enough, self._enough_pages = asyncio.Event(), enough_pages
+
+    def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
+        """Note a page, and take it in."""
+        self.seen.append((time_seconds, target))
+        if len(self.seen) >= self._enough_pages:
+            self.enough.set()
+        return super().observe_page(target, time_seconds, engines)
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[ScrapedPage]]]:
+    """Run Prometheus over three hours of two engines."""
+    folder = tmp_path_factory.mktemp("past")
+    pages = history(time.time() - 30, 3.0)
+    with prometheus_store(folder, [], tsdb=write_blocks(folder, pages)) as url:
+        yield url, pages
+
+
+def follower(pipeline: Recording, state: object = None) -> StoreFollower:
+    """Return a follower whose state went over a disk."""
+    assert pipeline.config.prometheus
+    return StoreFollower(pipeline, pipeline.config.prometheus, json.loads(json.dumps(state)))
+
+
+async def caught_up(followed: StoreFollower) -> None:
+    """Let a follower read all there is."""
+    async with aiohttp.ClientSession() as session:
+        followed.follow(session, SteadyClock())
+        for _ in range(1000):
+            if not followed.is_catching_up:
+                break
+            await asyncio.sleep(0.02)
+        followed.close()
+        await asyncio.sleep(0)
+    assert not followed.is_catching_up
+
+
+def times(pages: Iterable[ScrapedPage]) -> list[tuple[float, str]]:
+    """Return what pages are told apart by."""
+    return [(page.time_seconds, page.instance) for page in pages]
+
+
+async def test_every_page_is_read_once_in_order(past: tuple[str, list[ScrapedPage]]) -> None:
+    """All pages of the past come in the order of time."""
+    url, pages = past
+    pipeline = Recording(url)
+    await caught_up(follower(pipeline))
+    assert pipeline.seen == times(pages)
+
+
+@pytest.mark.parametrize("after_pages", [1, 7, 101, 650])
+async def test_an_interrupted_reading_goes_on(past: tuple[str, list[ScrapedPage]], after_pages: int) -> None:
+    """Stopped anywhere, with its state on disk, the next one reads the rest: each page once in all."""
+    url, pages = past
+    pipeline = Recording(url, after_pages)
+    first = follower(pipeline)
+    async with aiohttp.ClientSession() as session:
+        first.follow(session, SteadyClock())
+        await pipeline.enough.wait()
+        state = first.state()
+        read = list(pipeline.seen)
+        first.close()
+        await asyncio.sleep(0)
+    second = Recording(url)
+    await caught_up(follower(second, state))
+    assert read + second.seen == times(pages)
+
+
+async def test_what_was_scraped_by_ourselves_is_left_out(past: tuple[str, list[ScrapedPage]]) -> None:
+    """Between our own first and last page of an address, the store's pages of it do not count; others do."""
+    url, pages = past
+    start, end = pages[200].time_seconds, pages[400].time_seconds
+    pipeline = Recording(url)
+    followed = follower(pipeline)
+    target = Target(f"http://{INSTANCES[0]}/metrics", pipeline)
+    target.first_page_seconds, target.last_page_seconds = start, end
+    followed.scraped([target])
+    await caught_up(follower(pipeline, followed.state()))
+    expected = [
+        page for page in pages if page.instance != INSTANCES[0] or not start <= page.time_seconds <= end
+    ]
+    assert pipeline.seen == times(expected)
+
+
+async def test_pages_of_a_scraped_engine_go_on_its_own_line(past: tuple[str, list[ScrapedPage]]) -> None:
+    """The store's pages of an address that is a target are pages of that target, so no interval overlaps."""
+    url, pages = past
+    pipeline = Recording(url)
+    followed = follower(pipeline)
+    followed.scraped([Target(f"http://{INSTANCES[0]}/metrics", pipeline)])
+    await caught_up(followed)
+    names = Counter(name for _, name in pipeline.seen)
+    assert names == {f"http://{INSTANCES[0]}/metrics": len(pages) // 2, INSTANCES[1]: len(pages) // 2}
+
+
+async def test_a_store_that_does_not_answer_holds_nothing_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nobody listens, scraping and advice go ahead at once."""
+    followed = follower(Recording(f"http://127.0.0.1:{free_port()}"))
+    await caught_up(followed)
+    assert followed.state()["position_seconds"] is None
