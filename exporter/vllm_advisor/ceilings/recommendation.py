@@ -99,9 +99,7 @@ def recommend(
     basis = _basis(deployment, snapshot)
     if previous is None or not previous.holds_for(basis):
         previous = Published(None, None, Binding.NONE, basis)
-    model_max_len = prediction.model_max_len if prediction else None
-    limit = _context(deployment, snapshot, model_max_len)
-    length = context_candidate(limit, snapshot.context.total, deployment.context, model_max_len)
+    limit, length = _context(deployment, snapshot, prediction.model_max_len if prediction else None)
     held_length = settle(previous.max_model_len, length, now_seconds, stability)
     max_model_len = _flag(held_length, length, snapshot.facts.max_model_len, now_seconds)
     memory = _memory(snapshot, prediction, max_model_len)
@@ -186,16 +184,18 @@ def _basis(deployment: DeploymentConfig, snapshot: DeploymentSnapshot) -> dict[s
 
 def _context(
     deployment: DeploymentConfig, snapshot: DeploymentSnapshot, model_max_len: int | None
-) -> ContextLimit:
+) -> tuple[ContextLimit, Candidate]:
+    """Return the context limit that the lengths support, and the flag as the evidence has it."""
+    config = deployment.context
     limit = context_limit(
         snapshot.context,
-        deployment.context,
+        config,
         configured_max_model_len=snapshot.facts.max_model_len,
         model_max_len=model_max_len,
     )
     if deployment.workload == "batch":
-        return batch_context_limit(limit, snapshot.context, deployment.context, model_max_len)
-    return limit
+        limit = batch_context_limit(limit, snapshot.context, config, model_max_len)
+    return limit, context_candidate(limit, snapshot.context.total, config, model_max_len)
 
 
 def _at_published(limit: ContextLimit, flag: Flag, lengths: LengthDistribution) -> ContextLimit:
