@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
@@ -105,11 +106,11 @@ class Layout:
             numbers = [_number(lines[line][offset:]) for line, offset in self.wanted]
         if math.isnan(sum(numbers)):
             problems |= {Problem.MALFORMED}
-        return Page(self.samples(numbers), problems)
+        return Page(tuple(_sample(plan, numbers) for plan in self.engines), problems)
 
-    def samples(self, numbers: Sequence[float]) -> tuple[EngineSample, ...]:
-        """Return every engine, from the wanted numbers in their order."""
-        return tuple(_sample(plan, numbers) for plan in self.engines)
+    def samples(self, columns: Sequence[Sequence[float]]) -> Iterator[tuple[EngineSample, ...]]:
+        """Yield every engine at one moment after another, from each wanted number at all of them."""
+        return zip(*(_samples(plan, columns) for plan in self.engines), strict=True)
 
 
 def layout_of(lines: list[bytes]) -> Layout:
@@ -293,7 +294,7 @@ def _histogram_field(
     return [_Field(family.key, tuple(slot for _, slot in buckets), False, bounds, total, count)]
 
 
-def _sample(plan: _EnginePlan, numbers: Sequence[float]) -> EngineSample:
+def _sample(plan: _EnginePlan, numbers: list[float]) -> EngineSample:
     values = dict(plan.constants)
     for one in plan.fields:
         value: object
@@ -311,9 +312,41 @@ def _sample(plan: _EnginePlan, numbers: Sequence[float]) -> EngineSample:
     return EngineSample(**values)
 
 
-def _histogram(one: _Field, numbers: Sequence[float]) -> Histogram | None:
+def _histogram(one: _Field, numbers: list[float]) -> Histogram | None:
     counts = tuple([numbers[slot] for slot in one.slots])
     total, count = numbers[one.total_slot or 0], numbers[one.count_slot or 0]
     if not math.isfinite(sum(counts) + total + count):
         return None
     return Histogram(one.bounds, counts, total, count)
+
+
+_FIELDS = tuple(one.name for one in fields(EngineSample))
+_ABSENT = EngineSample("", "")
+
+
+def _samples(plan: _EnginePlan, columns: Sequence[Sequence[float]]) -> Iterator[EngineSample]:
+    """Do what `_sample` does for many moments at once, a fifth as dear."""
+    moments = len(columns[0])
+    values = {one.name: _column(one, columns) for one in plan.fields}
+    return map(
+        EngineSample,
+        *(
+            values.get(name) or repeat(plan.constants.get(name, getattr(_ABSENT, name)), moments)
+            for name in _FIELDS
+        ),
+    )
+
+
+def _column(one: _Field, columns: Sequence[Sequence[float]]) -> Iterable[object]:
+    wanted = [columns[slot] for slot in one.slots]
+    if one.bounds:
+        totals, counts = columns[one.total_slot or 0], columns[one.count_slot or 0]
+        histograms = map(Histogram, repeat(one.bounds), zip(*wanted, strict=True), totals, counts)
+        known = map(math.isfinite, map(sum, zip(*wanted, totals, counts, strict=True)))
+        return [histogram if known else None for histogram, known in zip(histograms, known, strict=True)]
+    values = (
+        wanted[0] if len(wanted) == 1 else list(map(max if one.greatest else sum, zip(*wanted, strict=True)))
+    )
+    if one.name == "awake":
+        return [value != 0 for value in values]
+    return values if all(map(math.isfinite, values)) else [v if math.isfinite(v) else None for v in values]

@@ -27,22 +27,25 @@ class RawSeries(msgspec.Struct, frozen=True):
     """One series.
 
     Args:
-        metric: its labels, the name under ``__name__``.
-        values: Unix time and value of each sample, ascending; times to the millisecond.
+        metric: its labels as JSON, the name under ``__name__``.
+        times: of the samples, ascending, as the store writes them: equal texts are equal times.
+        values: of the samples.
     """
 
-    metric: dict[str, str]
-    values: list[tuple[float, float]]
+    metric: bytes
+    times: list[bytes]
+    values: list[float]
 
 
-class _RawText(msgspec.Struct, frozen=True):
-    metric: dict[str, str]
-    values: list[tuple[float, str]]
+class _Written(msgspec.Struct, frozen=True):
+    metric: msgspec.Raw
+    values: msgspec.Raw
 
 
 class _Data(msgspec.Struct, frozen=True):
     resultType: str  # noqa: N815 - as the API spells it
     result: msgspec.Raw
+    """A list of `_Written`, where the type is a matrix."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -85,14 +88,13 @@ def _read(answer: bytes) -> list[RawSeries]:
         data = msgspec.json.decode(answer, type=_Answer).data
         if data.resultType != "matrix":
             raise AnswerError(f"expected a matrix, not a {data.resultType}")
-        return _series(data.result)
-    except msgspec.MsgspecError as error:
+        return [_series(one) for one in msgspec.json.decode(data.result, type=list[_Written])]
+    except (msgspec.MsgspecError, ValueError) as error:
         raise AnswerError(f"the answer is no query result: {error}") from error
 
 
-def _series(result: msgspec.Raw) -> list[RawSeries]:
-    try:
-        return msgspec.json.decode(result, type=list[RawSeries], strict=False)
-    except msgspec.ValidationError:  # +Inf, as stores write it, is no number to the quick way
-        texts = msgspec.json.decode(result, type=list[_RawText])
-        return [RawSeries(one.metric, [(time, float(value)) for time, value in one.values]) for one in texts]
+def _series(written: _Written) -> RawSeries:
+    """Take ``[[1764547200.123,"42"],...]`` apart at its quotes, a quarter as dear as reading JSON."""
+    *pieces, _ = bytes(written.values).split(b'"')
+    times = [piece.strip(b" \n[],") for piece in pieces[::2]]
+    return RawSeries(bytes(written.metric), times, list(map(float, pieces[1::2])))

@@ -1,0 +1,135 @@
+"""A fresh daemon reads the past of 100 engines from a real Prometheus: its CPU time against the server's.
+
+The past is what a captured page holds of vLLM's families, every 15 s, its counters growing, written as blocks
+by promtool. The work grows with the samples, so hours stand for the week (``--hours=168`` for all of it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.request import urlopen
+
+from processes import Usage, free_ports, running, until_answers, usage_of
+from scraping import PAGE
+
+from vllm_advisor.sources.page_layout import WANTED_NAMES
+
+EVERY_SECONDS = 15
+_LINE = re.compile(r"^([a-zA-Z_:]+)\{(.*)\} (\S+)$")
+_GROWS = ("_total", "_bucket", "_sum", "_count")
+
+
+def openmetrics(engines: int, hours: float, end_seconds: int) -> Iterator[str]:
+    """Yield the past as lines, series by series within an hour."""
+    wanted = frozenset(WANTED_NAMES)
+    series = [
+        (match[1], match[2], float(match[3]))
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if (match := _LINE.match(line)) and match[1] in wanted
+    ]
+    rounds = int(hours * 3600 / EVERY_SECONDS)
+    times = [end_seconds - (rounds - index) * EVERY_SECONDS for index in range(rounds)]
+    for engine in range(engines):
+        for name, labels, value in series:
+            prefix = f'{name}{{{labels},instance="vllm-{engine}:8000",job="vllm"}}'
+            step = value / 100 if name.endswith(_GROWS) else 0.0
+            for index, moment in enumerate(times):
+                yield f"{prefix} {round(value + index * step) if step else value} {moment}.{engine:03}\n"
+
+
+def write_blocks(folder: Path, engines: int, hours: float) -> Path:
+    """Write the blocks that Prometheus serves; return their folder."""
+    text, blocks = folder / "past.om", folder / "blocks"
+    with text.open("w", encoding="utf-8") as file:
+        file.writelines(openmetrics(engines, hours, int(time.time()) - 60))
+        file.write("# EOF\n")
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", text, blocks]
+    subprocess.run(command, check=True, capture_output=True)
+    text.unlink()
+    return blocks
+
+
+def write_advisor(folder: Path, store: str) -> Path:
+    """Write the advisor's configuration: one deployment over the store."""
+    source = {"url": store, "selector": '{job="vllm"}'}
+    deployment = {"name": "chat", "engine": {"max_num_seqs": 256}, "prometheus": source}
+    path = folder / "advisor.yml"
+    path.write_text(json.dumps({"storage": {"path": "data"}, "deployments": [deployment]}), encoding="utf-8")
+    return path
+
+
+def until_caught_up(log: Path, url: str, timeout_seconds: float) -> None:
+    """Wait for the first recommendation, which comes when the past is read.
+
+    Raises:
+        TimeoutError: it did not come in time.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        with urlopen(f"{url}/api/v1/recommendations", timeout=10) as response:  # noqa: S310 - always loopback
+            if json.load(response)["recommendations"]:
+                return
+        time.sleep(0.5)
+    raise TimeoutError(log.read_text(encoding="utf-8")[-2000:])
+
+
+def used(before: Usage, after: Usage) -> str:
+    """Return a row's numbers."""
+    cpu_seconds = after.cpu_seconds - before.cpu_seconds
+    return f"{cpu_seconds:9.2f}{after.peak_resident_bytes / 1e6:10.1f}"
+
+
+def measure(folder: Path, engines: int, hours: float) -> bool:
+    """Run both; print what each took, and tell whether the target was met."""
+    blocks = write_blocks(folder, engines, hours)
+    store_port, own_port = free_ports(2)
+    store, own = f"http://127.0.0.1:{store_port}", f"http://127.0.0.1:{own_port}"
+    (folder / "prometheus.yml").write_text("{}", encoding="utf-8")
+    prometheus = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={blocks}"]
+    prometheus += [f"--web.listen-address=127.0.0.1:{store_port}", "--log.level=error"]
+    prometheus += ["--storage.tsdb.retention.time=30d"]
+    advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.format=json"]
+    advisor += [f"--config.file={write_advisor(folder, store)}"]
+    advisor += [f"--web.listen-address=127.0.0.1:{own_port}"]
+    with ExitStack() as programs:
+        server = programs.enter_context(running(prometheus, folder / "prometheus.log"))
+        until_answers(f"{store}/-/ready", 60)
+        time.sleep(2)
+        server_before, started = usage_of(server), time.monotonic()
+        pid = programs.enter_context(running(advisor, folder / "advisor.log"))
+        until_answers(f"{own}/-/healthy")
+        own_before = usage_of(pid)
+        until_caught_up(folder / "advisor.log", own, 3600)
+        own_after, server_after, passed = usage_of(pid), usage_of(server), time.monotonic() - started
+    pages = engines * int(hours * 3600 / EVERY_SECONDS)
+    print(f"{engines} engines, {hours:g} h at {EVERY_SECONDS} s: {pages:,} pages, {passed:.0f} s in all")
+    print(f"  {'':14}{'CPU s':>9}{'peak MB':>10}")
+    print(f"  {'vllm-advisor':14}{used(own_before, own_after)}")
+    print(f"  {'prometheus':14}{used(server_before, server_after)}")
+    ours = own_after.cpu_seconds - own_before.cpu_seconds
+    theirs = server_after.cpu_seconds - server_before.cpu_seconds
+    print(f"  CPU ratio {ours / theirs:.2f} (target: at most 1); {ours / pages * 1e6:.0f} us a page")
+    return ours <= theirs
+
+
+def main() -> int:
+    """Measure and report; return 1 when the target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engines", type=int, default=100)
+    parser.add_argument("--hours", type=float, default=2.0)
+    arguments = parser.parse_args()
+    with TemporaryDirectory(prefix="bench-backfill-") as folder:
+        return 0 if measure(Path(folder), arguments.engines, arguments.hours) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
