@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,11 +13,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
+from vllm_advisor.commands.contexts_reading import read_logs
 from vllm_advisor.config import AccessLogConfig, ContextConfig
 from vllm_advisor.errors import EvidenceError, InputError
-from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
-from vllm_advisor.sources.access_logs import LineReader, Outcome, read_file
-from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
+from vllm_advisor.evidence.lengths import ContextSnapshot
+from vllm_advisor.sources.access_logs import Outcome
 
 __all__ = ["add_arguments", "run"]
 
@@ -63,12 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         margin=arguments.margin,
         round_up_to=arguments.round_up_to,
     )
-    lengths, counts = ContextLengths(math.inf), Counter[Outcome]()
-    for path, reader in _readers(arguments):
-        for request in read_file(path, reader):
-            lengths.observe(request)
-        counts += reader.counts
-    snapshot = lengths.snapshot(0.0)
+    tally = read_logs(_access_log(arguments))
+    snapshot, counts = tally.lengths.snapshot(0.0), tally.counts
     if not snapshot.requests:
         found = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
         raise EvidenceError(f"no request with token counts; found {found}")
@@ -80,12 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(snapshot, limit, counts)
     return 0
-
-
-def _readers(arguments: argparse.Namespace) -> Iterator[tuple[Path, LineReader]]:
-    log, recent = _access_log(arguments), Recent(REMEMBERED)
-    for path in arguments.files:
-        yield path, LineReader(log, recent)
 
 
 def _access_log(arguments: argparse.Namespace) -> AccessLogConfig:

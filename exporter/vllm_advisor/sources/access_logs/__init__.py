@@ -1,6 +1,6 @@
 """Access logs of gateways, proxies and engines: lines in, requests with their token counts out."""
 
-from vllm_advisor.sources.access_logs.files import read_file, read_requests
+from vllm_advisor.sources.access_logs.files import line_start, read_file, read_part, read_requests
 from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, ServedBlock
 from vllm_advisor.sources.access_logs.tail import LogTail
@@ -12,6 +12,8 @@ __all__ = [
     "LoggedRequest",
     "Outcome",
     "ServedBlock",
+    "line_start",
     "read_file",
+    "read_part",
     "read_requests",
 ]

@@ -7,7 +7,7 @@ does not take is read line by line, so that both ways of reading come to the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, Any, Literal
@@ -34,16 +34,23 @@ _TYPES: dict[str, Any] = {
 }
 """What each field must be, where one type fits all; a type with None may be missing too."""
 _READ = tuple(name for name in FIELD_NAMES if name != "model")
+_OPTIONAL = {"total_tokens": -1, "max_tokens": -1, "finish_reason": None}
+"""Fields that a record may do without, and what they then are."""
+_KEPT = {"time", *_TYPES}
+"""Fields of which more is read than that they are as expected."""
+_PIECE_BYTES = 1 << 18
+_Columns = dict[str, list[Any]]
 _ANSWERED = Annotated[int, msgspec.Meta(ge=1, le=399)]
 _NO_OBJECT = list[Any] | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """One value: its type, and whether a record may do without it."""
+    """One value: its type, whether a record may do without it, and what it then is."""
 
     type: Any
     optional: bool
+    default: int | None = None
 
 
 _Tree = dict[str, "_Tree | _Leaf"]
@@ -84,7 +91,7 @@ class BlockDecoder:
             return None
         return cls(
             msgspec.json.Decoder(struct),
-            {name: attrgetter(attributes[path]) for name, path in places.items()},
+            {name: attrgetter(attributes[path]) for name, path in places.items() if name in _KEPT},
         )
 
     def decode(
@@ -100,59 +107,70 @@ class BlockDecoder:
         if b"\0" in block or not _is_utf8(block):
             return None, block.split(b"\n")
         others: list[bytes] = []
-        try:
-            rows = self.decoder.decode_lines(block)
-        except (msgspec.DecodeError, RecursionError):
-            rows, others = self._one_by_one(block)
-        served = self._served(rows, latest_seconds) if rows else None
-        if served is None or not self._is_new(rows, recent):
+        columns: _Columns = {name: [] for name in self.columns}
+        for piece in _pieces(block):
+            rows = self._rows(piece, others)
+            for name, value in self.columns.items():
+                columns[name].extend(map(value, rows))
+        served = _served(columns, latest_seconds) if columns["time"] else None
+        if served is None or ("id" in columns and not recent.all_new(columns["id"])):
             return None, block.split(b"\n")
         return served, others
 
-    def _one_by_one(self, block: bytes) -> tuple[list[Any], list[bytes]]:
-        rows, others, decode = [], [], self.decoder.decode
-        for line in block.split(b"\n"):
+    def _rows(self, piece: memoryview, others: list[bytes]) -> list[Any]:
+        """Decode some lines, and add to the others those that cannot be."""
+        try:
+            return self.decoder.decode_lines(piece)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        rows, decode = [], self.decoder.decode
+        for line in piece.tobytes().split(b"\n"):
             try:
                 rows.append(decode(line))
             except (msgspec.DecodeError, RecursionError):
                 others.append(line)
-        return rows, others
+        return rows
 
-    def _served(self, rows: Sequence[Any], latest_seconds: float) -> ServedBlock | None:
-        """Return the rows as columns, None when some row does not add up or has no time that can be."""
-        prompt, output = self._counts("prompt_tokens", rows), self._counts("completion_tokens", rows)
-        total = self._counts("total_tokens", rows)
-        times = _times(self._column("time", rows))
-        if times is None or times.max() > latest_seconds or ((total > 0) & (total != prompt + output)).any():
-            return None
-        reasons = self._column("finish_reason", rows)
-        cut = np.zeros(len(rows), np.bool_)
-        if "length" in reasons:
-            cut = np.array([reason == "length" for reason in reasons])
-        return ServedBlock(times, prompt, output, self._counts("max_tokens", rows), cut)
 
-    def _is_new(self, rows: Sequence[Any], recent: Recent) -> bool:
-        return "id" not in self.columns or recent.all_new(list(map(self.columns["id"], rows)))
+def _pieces(block: bytes) -> Iterator[memoryview]:
+    """Cut lines into pieces whose decoded rows fit a processor's cache."""
+    view, at = memoryview(block), 0
+    while at < len(block):
+        end = block.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or block.find(b"\n", at) + 1 or len(block)
+        yield view[at:end]
+        at = end
 
-    def _column(self, name: str, rows: Sequence[Any]) -> list[Any]:
-        return list(map(self.columns[name], rows)) if name in self.columns else [None] * len(rows)
 
-    def _counts(self, name: str, rows: Sequence[Any]) -> NDArray[np.int64]:
-        """Return a column of counts, -1 where there is none."""
-        if name not in self.columns:
-            return np.full(len(rows), -1)
-        column = self._column(name, rows)
-        if _TYPES[name] is not _COUNT and None in column:
-            column = [-1 if count is None else count for count in column]
-        return np.array(column, np.int64)
+def _served(columns: _Columns, latest_seconds: float) -> ServedBlock | None:
+    """Return the columns as arrays, None when some row does not add up or has no time that can be."""
+    prompt, output = _counts(columns, "prompt_tokens"), _counts(columns, "completion_tokens")
+    total = _counts(columns, "total_tokens")
+    times = _times(columns["time"])
+    if times is None or times.max() > latest_seconds or ((total > 0) & (total != prompt + output)).any():
+        return None
+    reasons = columns.get("finish_reason", [])
+    cut = np.zeros(prompt.size, np.bool_)
+    if "length" in reasons:
+        cut = np.array([reason == "length" for reason in reasons])
+    return ServedBlock(times, prompt, output, _counts(columns, "max_tokens"), cut)
+
+
+def _counts(columns: _Columns, name: str) -> NDArray[np.int64]:
+    """Return a column of counts, -1 where there is none."""
+    column = columns.get(name)
+    if column is None:
+        return np.full(len(columns["time"]), -1)
+    if _TYPES[name] is not _COUNT and None in column:
+        column = [-1 if count is None else count for count in column]
+    return np.array(column, np.int64)
 
 
 def _type(name: str, value: object) -> _Leaf | None:
     """Return what a field must be to mean what it does in a record; None where no type says that."""
     if value is None:
         fits = name not in {"time", "prompt_tokens", "completion_tokens"}
-        optional = _TYPES.get(name) if name in {"total_tokens", "max_tokens", "finish_reason"} else None
-        return _Leaf(optional, optional=True) if fits else None
+        optional = _TYPES.get(name) if name in _OPTIONAL else None
+        return _Leaf(optional, optional=True, default=_OPTIONAL.get(name)) if fits else None
     if name == "time" and isinstance(value, str | int | float):
         return _Leaf(str if isinstance(value, str) else float, optional=False)
     if name == "status" and isinstance(value, int) and not isinstance(value, bool):
@@ -160,11 +178,7 @@ def _type(name: str, value: object) -> _Leaf | None:
     if name in _TYPES:
         numeric = name not in {"finish_reason", "id"}
         fits = isinstance(value, int if numeric else str)
-        return (
-            _Leaf(_TYPES[name], optional=name in {"total_tokens", "max_tokens", "finish_reason"})
-            if fits
-            else None
-        )
+        return _Leaf(_TYPES[name], optional=name in _OPTIONAL, default=_OPTIONAL.get(name)) if fits else None
     fits = isinstance(value, str) or value == 1
     return _Leaf(Literal[value], optional=False) if fits else None
 
@@ -201,7 +215,7 @@ def _struct(tree: _Tree, record: object) -> tuple[Any, dict[str, str]]:
         rename[name] = key
         if isinstance(node, _Leaf):
             attributes[key] = name
-            columns.append((name, node.type, None) if node.optional else (name, node.type))
+            columns.append((name, node.type, node.default) if node.optional else (name, node.type))
             continue
         inner, below = _struct(node, held.get(key))
         attributes |= {f"{key}.{path}": f"{name}.{attribute}" for path, attribute in below.items()}
@@ -241,15 +255,15 @@ def _utc_times(texts: list[str]) -> NDArray[np.float64] | None:
         return None
     letters = np.frombuffer(packed, np.uint8).reshape(-1, length)
     places = [17, 18, *range(20, length - 1)]
-    digits = letters[:, places].astype(np.int64) - ord("0")
+    digits = letters[:, places] ^ ord("0")
     right = (letters[:, -1] == ord("Z")).all() and (length == 20 or (letters[:, 19] == ord(".")).all())
-    if not right or digits.min() < 0 or digits.max() > 9:
+    if not right or digits.max() > 9 or digits[:, 0].max() > 5:
         return None
-    turns = np.flatnonzero((letters[1:, :17] != letters[:-1, :17]).any(axis=1)) + 1
-    starts = [0, *turns.tolist()]
+    stems = np.frombuffer(packed, f"S{length}").astype("S17")
+    starts = [0, *(np.flatnonzero(stems[1:] != stems[:-1]) + 1).tolist()]
     minutes = [epoch_seconds(f"{texts[start][:17]}00Z") for start in starts]
-    if None in minutes or digits[:, 0].max() > 5:
+    if None in minutes:
         return None
     of_rows = np.repeat(np.array(minutes, np.float64), np.diff([*starts, len(texts)]))
     weights = np.array([10.0, 1.0, *(10.0**-place for place in range(1, len(places) - 1))])
-    return np.asarray(of_rows + digits @ weights, np.float64)
+    return np.asarray(of_rows + digits.astype(np.float64) @ weights, np.float64)

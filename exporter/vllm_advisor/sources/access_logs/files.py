@@ -1,15 +1,15 @@
-"""Whole files: plain, .gz, .zst or Parquet, with lines of any length."""
+"""Whole files, or parts of plain ones: plain, .gz, .zst or Parquet, with lines of any length."""
 
 from __future__ import annotations
 
 import glob
 import gzip
 import io
+import sys
 import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import zstandard
 
@@ -20,8 +20,15 @@ from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest
 
-__all__ = ["PACKED_SUFFIXES", "find_files", "open_log", "read_file", "read_requests"]
-
+__all__ = [
+    "PACKED_SUFFIXES",
+    "find_files",
+    "line_start",
+    "open_log",
+    "read_file",
+    "read_part",
+    "read_requests",
+]
 
 PACKED_SUFFIXES = frozenset({".gz", ".zst"})
 
@@ -35,14 +42,13 @@ def find_files(paths: tuple[str, ...]) -> list[Path]:
     return sorted((path for path in found if path.is_file()), key=lambda path: (path.stat().st_mtime, path))
 
 
-def open_log(path: Path) -> BinaryIO:
+def open_log(path: Path) -> io.BufferedIOBase:
     """Open a file for reading what it holds, decompressed by its name: .gz, .zst or neither."""
     if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path))
+        return gzip.open(path)
     file = path.open("rb")
     if path.suffix == ".zst":
-        unpacked = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return cast(BinaryIO, io.BufferedReader(unpacked))
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
     return file
 
 
@@ -56,6 +62,39 @@ def read_file(path: Path, reader: LineReader) -> Iterator[Logged]:
     for block in _blocks(path, reader):
         yield from reader.read_block(block, 0, now_seconds)
     reader.finish()
+
+
+def read_part(path: Path, reader: LineReader, part: range, now_seconds: float) -> Iterator[Logged]:
+    """Read the lines of a plain file between two offsets, each where a line starts or the file ends.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(part.start)
+            for block in _whole_lines(file, reader, len(part)):
+                yield from reader.read_block(block, part.start, now_seconds)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+
+
+def line_start(path: Path, offset: int) -> int:
+    """Return where the first line starts at or after an offset of a plain file; its end without one.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if offset <= 0:
+        return 0
+    try:
+        with path.open("rb") as file:
+            file.seek(offset - 1)
+            while (line := file.readline(LINE_LIMIT_BYTES)) and not line.endswith(b"\n"):
+                pass
+            return file.tell()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
 def read_requests(log: AccessLogConfig) -> Iterator[LoggedRequest]:
@@ -87,20 +126,25 @@ def _blocks(path: Path, reader: LineReader) -> Iterator[bytes]:
         raise InputError(f"is damaged: {error}", path=path) from error
 
 
-def _whole_lines(file: BinaryIO, reader: LineReader) -> Iterator[bytes]:
-    rest, skipping = b"", False
-    while more := file.read(LINE_LIMIT_BYTES):
-        end = more.rfind(b"\n") + 1
-        if end and skipping:
-            rest, more, skipping = b"", more[more.find(b"\n") + 1 :], False
-            end = more.rfind(b"\n") + 1
-        if end:
-            yield rest + more[:end]
-            rest = more[end:]
-        elif not skipping:
-            rest += more
-        if len(rest) > LINE_LIMIT_BYTES:
-            reader.skip_too_long()
-            rest, skipping = b"", True
-    if rest:
-        yield rest
+def _whole_lines(file: io.BufferedIOBase, reader: LineReader, size: int = sys.maxsize) -> Iterator[bytes]:
+    """Return a file's whole lines, many at a time, out of one buffer; count those over the limit."""
+    buffer = bytearray(2 * LINE_LIMIT_BYTES)
+    view, held, skipping = memoryview(buffer), 0, False
+    while more := file.readinto(view[held : held + min(size, LINE_LIMIT_BYTES)]):
+        size -= more
+        filled = held + more
+        end = buffer.rfind(b"\n", held, filled) + 1
+        if not end:
+            held = 0 if skipping else filled
+            if held > LINE_LIMIT_BYTES:
+                reader.skip_too_long()
+                held, skipping = 0, True
+            continue
+        start = buffer.find(b"\n", held) + 1 if skipping else 0
+        skipping = False
+        if start < end:
+            yield bytes(view[start:end])
+        held = filled - end
+        view[:held] = bytes(view[end:filled])
+    if held:
+        yield bytes(view[:held])

@@ -63,7 +63,7 @@ class LineReader:
         self.counts: Counter[Outcome] = Counter() if counts is None else counts
         self.lines = 0
         self.clock_corrections = 0
-        self._log = log
+        self.log = log
         self._recent = Recent(REMEMBERED) if recent is None else recent
         self._framer = Framer(LINE_LIMIT_BYTES)
         self._parser = parser_named(log.format, log, LINE_LIMIT_BYTES)
@@ -74,6 +74,13 @@ class LineReader:
     def format_name(self) -> str | None:
         """The format, None as long as no line has shown it."""
         return None if self._parser is None else self._parser.format.name
+
+    @property
+    def reads_lines_apart(self) -> bool:
+        """Whether it has come to know that no line depends on an earlier one, but for repetitions."""
+        return (
+            self._parser is not None and self._parser.is_plain_json and self._framer.frame == Framer.UNFRAMED
+        )
 
     @property
     def standing(self) -> Standing:
@@ -93,7 +100,7 @@ class LineReader:
         """
         self._framer.frame = standing.frame
         if standing.format is not None:
-            self._parser = parser_named(standing.format, self._log, LINE_LIMIT_BYTES)
+            self._parser = parser_named(standing.format, self.log, LINE_LIMIT_BYTES)
         header = () if standing.header is None else (standing.header,)
         for place in (*header, *standing.opened):
             with suppress(BrokenLineError):
@@ -135,13 +142,13 @@ class LineReader:
             found += self.read(block[at:end], now_seconds, (offset + at, end - at))
             at = end
         if self._decoder is not None and at < len(block):
-            found += self._read_alike(self._decoder, block[at:], now_seconds)
+            found += self._read_alike(self._decoder, block[at:] if at else block, now_seconds)
         return found
 
     def finish(self) -> None:
         """Count what the end of the file leaves without its end."""
-        opened = self._framer.open_records + bool(self._parser and self._parser.opened.texts)
-        self.counts[Outcome.BROKEN] += opened
+        if opened := self._framer.open_records + bool(self._parser and self._parser.opened.texts):
+            self.counts[Outcome.BROKEN] += opened
 
     def skip_too_long(self) -> None:
         """Count a line over the limit, which whoever cuts the lines leaves out."""
@@ -188,7 +195,7 @@ class LineReader:
 
     def _detect(self, text: str) -> Parser | None:
         """Return the parser for the format that a line shows; None for a line that shows none, and may."""
-        self._parser = parser_for(text, self._log, LINE_LIMIT_BYTES)
+        self._parser = parser_for(text, self.log, LINE_LIMIT_BYTES)
         if self._parser is None and text[0] not in "{[" and not is_server_line(text):
             raise BrokenLineError("of no known format")
         return self._parser
@@ -211,10 +218,10 @@ class LineReader:
         return self._at_its_time(request, now_seconds)
 
     def _is_ours(self, record: Mapping[str, Any], model: str | None) -> bool:
-        models = self._log.models
+        models = self.log.models
         if models and model is not None and model not in models and model.rpartition("/")[2] not in models:
             return False
-        return all(str(look_up(record, (path,))) == wanted for path, wanted in self._log.match.items())
+        return all(str(look_up(record, (path,))) == wanted for path, wanted in self.log.match.items())
 
     def _is_repeated(self, names: object) -> bool:
         if names is MISSING or not names:

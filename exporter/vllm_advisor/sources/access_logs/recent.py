@@ -22,6 +22,12 @@ class Recent:
         self._newer: set[int] = set()
         self._older: set[int] = set()
 
+    def copy(self) -> Recent:
+        """Return one that remembers the same."""
+        other = Recent(self._kept)
+        other._newer, other._older = self._newer.copy(), self._older.copy()
+        return other
+
     def seen(self, names: tuple[str, ...]) -> bool:
         """Tell whether any of a record's names was seen before, and remember all of them."""
         hashes = set(map(hash, names))

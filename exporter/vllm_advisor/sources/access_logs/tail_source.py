@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import zstandard
 
@@ -42,7 +43,7 @@ class _PackedSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO | None = None
+        self._file: io.BufferedIOBase | None = None
         self._offset = 0
 
     def read(self, offset: int, size: int) -> bytes:
