@@ -1,7 +1,7 @@
 """A growing fleet: CPU time and memory of the daemon at 10, 100, 1,000 and 2,000 engines scraped every 5 s.
 
-nginx serves a captured page, its counters growing before every round, on one port of as many loopback addresses
-as there are engines, so each has a connection of its own.
+nginx serves a captured page, its counters growing before every round, on one port of as many loopback
+addresses as there are engines, so each has a connection of its own.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from vllm_advisor.deployment import Deployment, open_deployment
 from vllm_advisor.errors import AdvisorError
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.shard import WHOLE, Shard
-from vllm_advisor.sources.scrape import new_session
+from vllm_advisor.sources.scrape import Outcome, new_session
 from vllm_advisor.store import Store
 from vllm_advisor.web.listener import Listener
 from vllm_advisor.web.served import Served, ServedDeployment, WebOptions
@@ -272,7 +272,9 @@ class Daemon:
         return {name: seconds for name, seconds in known.items() if seconds is not None}
 
     def _target_states(self) -> list[dict[str, Any]]:
-        return [target.state() for target in self._targets()]
+        """Return how every target's last scrape went, those that are not well first."""
+        well = {Outcome.OK, Outcome.RESTARTED}
+        return [target.state() for target in sorted(self._targets(), key=lambda one: one.outcome in well)]
 
 
 def _open_all(

@@ -100,9 +100,10 @@ class Deployment:
         for name in before.keys() - found.keys():
             before[name].stop()
             self.pipeline.forget_target(name)
-        for name, facts in found.items():
-            self.pipeline.observe_arguments(name, facts)
         self.targets = [before.get(name) or Target(name, self.pipeline) for name in found]
+        for target in self.targets:
+            target.arguments = found[target.name]
+            self.pipeline.observe_arguments(target.name, target.arguments)
         if self.pipeline.config.discovers:
             log.debug("targets", deployment=self.name, targets=len(self.targets))
 

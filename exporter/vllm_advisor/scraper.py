@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import aiohttp
@@ -15,6 +15,7 @@ from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import GlobalConfig
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.engine_doors import fetch_facts
+from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.page import Page, PageReader, Problem
 from vllm_advisor.sources.scrape import Fetched, Outcome, fetch_page
 from vllm_advisor.sources.target import base_url, metrics_url, without_password
@@ -37,6 +38,7 @@ class Target:
         name: as written in the configuration.
         outcome: of the last scrape, None before the first.
         detail: what was seen then.
+        arguments: its engine's command line, where that is known.
         url: the page's address.
         shown: the same without a password.
     """
@@ -51,6 +53,7 @@ class Target:
     duration_seconds: float | None = None
     facts_due_seconds: float = 0.0
     scraping: asyncio.Task[None] | None = None
+    arguments: EngineFacts = field(default_factory=EngineFacts)
     url: str = field(init=False)
     shown: str = field(init=False)
     is_stopped: bool = False
@@ -74,6 +77,7 @@ class Target:
             "detail": self.detail,
             "last_scrape": self.last_scrape_seconds,
             "duration_seconds": self.duration_seconds,
+            "arguments": {name: value for name, value in asdict(self.arguments).items() if value is not None},
         }
 
 
