@@ -18,7 +18,7 @@ PART_BYTES = 20_000
 
 def same(one: Tally, other: Tally) -> None:
     """Check that two tallies hold the same."""
-    assert one.counts == other.counts
+    assert +one.counts == +other.counts
     first, second = one.lengths.snapshot(0.0), other.lengths.snapshot(0.0)
     for kind in ("total", "prompt", "output", "requested", "cut"):
         assert (getattr(first, kind).counts == getattr(second, kind).counts).all(), kind
@@ -72,7 +72,7 @@ def test_a_part_knows_the_requests_long_before_it(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join(lines))
     tally = read_logs(log_config(path), processes=2, part_bytes=200_000)
-    assert tally.counts == {Outcome.SERVED: distance, Outcome.DUPLICATE: 2 * distance}
+    assert +tally.counts == {Outcome.SERVED: distance, Outcome.DUPLICATE: 2 * distance}
 
 
 @pytest.mark.parametrize("name", ["csv", "cri", "too long"])

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         round_up_to=arguments.round_up_to,
     )
     tally = read_logs(_access_log(arguments))
-    snapshot, counts = tally.lengths.snapshot(0.0), tally.counts
+    snapshot, counts = tally.lengths.snapshot(0.0), +tally.counts
     if not snapshot.requests:
         found = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
         raise EvidenceError(f"no request with token counts; found {found}")

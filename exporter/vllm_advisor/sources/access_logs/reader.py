@@ -147,8 +147,8 @@ class LineReader:
 
     def finish(self) -> None:
         """Count what the end of the file leaves without its end."""
-        if opened := self._framer.open_records + bool(self._parser and self._parser.opened.texts):
-            self.counts[Outcome.BROKEN] += opened
+        opened = self._framer.open_records + bool(self._parser and self._parser.opened.texts)
+        self.counts[Outcome.BROKEN] += opened
 
     def skip_too_long(self) -> None:
         """Count a line over the limit, which whoever cuts the lines leaves out."""
