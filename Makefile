@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
-DEBIAN_PACKAGES := prometheus prometheus-alertmanager victoria-metrics dnsmasq-base nginx-light chromium curl fonts-dejavu-core
+DEBIAN_PACKAGES := chromium curl dnsmasq-base fonts-dejavu-core libatomic1 nginx-light prometheus prometheus-alertmanager victoria-metrics
 
 .PHONY: run test lint unit bench rules dashboards metrics image lock debian clean
 

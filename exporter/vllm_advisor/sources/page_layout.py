@@ -18,7 +18,8 @@ from vllm_advisor.sources.families import FAMILIES, PREFIXES, Family, Kind
 __all__ = ["WANTED_NAMES", "Layout", "Page", "Problem", "is_info", "layout_of", "layout_of_series"]
 
 _SAMPLE = re.compile(
-    rb"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+\})?+[ \t]*+(?=[^ \t])"
+    rb"[ \t]*([a-zA-Z_:][a-zA-Z0-9_:]*)(?![a-zA-Z0-9_:])"
+    rb"[ \t]*(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]*(?=[^ \t])"
 )
 _LABEL = re.compile(rb"[ \t,]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*\"((?:[^\"\\]|\\.)*)\"")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
