@@ -179,7 +179,8 @@ class RelabelConfig(Section):
 class PrometheusConfig(HttpClientConfig):
     """A metrics store that scrapes the engines: Prometheus, Thanos, Mimir, VictoriaMetrics.
 
-    ``interval`` is how often it is asked, ``delay`` how long after a scrape its samples are all there.
+    ``interval`` is how often it is asked, ``delay`` how long after a scrape its samples are all there;
+    ``recorded`` reads what ``rules/vllm-intervals.yml`` records once a minute instead of every sample.
     """
 
     url: HttpUrl
@@ -187,6 +188,7 @@ class PrometheusConfig(HttpClientConfig):
     interval_seconds: Seconds = Field(15.0, alias="interval")
     delay_seconds: SecondsOrZero = Field(15.0, alias="delay")
     timeout_seconds: Seconds = Field(60.0, alias="timeout")
+    recorded: bool = False
 
 
 class Discovery(Section):

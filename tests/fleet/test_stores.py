@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from support.daemon_process import DaemonProcess, daemon_process
-from support.history import ScrapedPage, history, import_into_victoria, write_blocks
+from support.history import ScrapedPage, history, import_into_victoria, record_blocks, write_blocks
 from support.stores import prometheus_store, victoria_store
 from support.waiting import wait_for
 from vllm_advisor.config import DeploymentConfig
@@ -182,6 +182,23 @@ def test_two_daemons_publish_the_same(stores: Stores, tmp_path: Path) -> None:
             found.append(wait_for(lambda daemon=daemon: recommended(daemon), "an answer", seconds=60))
     one, other = map(published, found)
     assert one == other
+
+
+def test_recorded_minutes_lead_to_the_same(stores: Stores, tmp_path: Path) -> None:
+    """The shipped rules record a quarter of the samples, and the ceilings are those of all of them."""
+    expected = by_pages(stores.pages)
+    blocks = record_blocks(tmp_path, stores.urls["prometheus"], stores.pages)
+    with prometheus_store(tmp_path, [], tsdb=blocks) as url:
+        store = {"url": url, "selector": '{job="vllm"}', "delay": "1s", "recorded": True}
+        deployment = DEPLOYMENT | {"name": "recorded", "prometheus": store}
+        with daemon_process(fresh_daemon(tmp_path / "daemon", [deployment]), tmp_path) as daemon:
+            got = wait_for(lambda: recommended(daemon), "an answer", seconds=60)["recorded"]
+    assert got["ceilings"]["latency"]["grade"] == "measured"
+    assert got["ceilings"]["memory"]["sequences"] == expected["ceilings"]["memory"]["sequences"]
+    latency = expected["ceilings"]["latency"]["sequences"]
+    assert got["ceilings"]["latency"]["sequences"] == pytest.approx(latency, rel=0.03)
+    flag = "max_model_len"
+    assert got["flags"][flag]["recommended"] == expected["flags"][flag]["recommended"]
 
 
 def published(found: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -14,10 +14,11 @@ import numpy as np
 
 from support.advice_pages import ScriptedEngine, Situation
 
-__all__ = ["INSTANCES", "ScrapedPage", "history", "import_into_victoria", "write_blocks"]
+__all__ = ["INSTANCES", "ScrapedPage", "history", "import_into_victoria", "record_blocks", "write_blocks"]
 
 INSTANCES = ("vllm-0:8000", "vllm-1:8000")
 EVERY_SECONDS = 15.0
+RULES = Path(__file__).parents[2] / "rules/vllm-intervals.yml"
 _LABELLED = re.compile(r"^(vllm:\w+)\{(.*)\} (\S+)$")
 
 
@@ -64,6 +65,16 @@ def write_blocks(folder: Path, pages: Iterable[ScrapedPage]) -> Path:
         capture_output=True,
     )
     openmetrics.unlink()
+    return blocks
+
+
+def record_blocks(folder: Path, url: str, pages: Sequence[ScrapedPage]) -> Path:
+    """Write what the shipped rules would have recorded of a store's past; return the blocks' folder."""
+    blocks = folder / "recorded"
+    start, end = (str(int(page.time_seconds)) for page in (pages[0], pages[-1]))
+    command = ["promtool", "tsdb", "create-blocks-from", "rules", f"--start={start}", f"--end={end}"]
+    command += [f"--url={url}", f"--output-dir={blocks}", "--eval-interval=60s", str(RULES)]
+    subprocess.run(command, check=True, capture_output=True)
     return blocks
 
 

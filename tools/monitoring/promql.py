@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_advisor.sources.families import FAMILIES, PREFIXES
 
-__all__ = ["last_known", "number_of", "vllm", "vllm_rate"]
+__all__ = ["last_known", "number_of", "over_time", "vllm", "vllm_rate"]
 
 _NAMES = {family.key: family.names for family in FAMILIES}
 
@@ -29,6 +29,11 @@ def vllm_rate(key: str, window: str, *, suffix: str = "", selector: str = "") ->
         selector: label matchers with their braces.
     """
     return _alternatives(key, f"rate(NAME{suffix}{selector}[{window}])")
+
+
+def over_time(key: str, function: str, window: str, *, suffix: str = "") -> str:
+    """Return a function over a window of an engine's series, the name chosen as by `vllm`."""
+    return _alternatives(key, f"{function}(NAME{suffix}[{window}])")
 
 
 def last_known(series: str) -> str:

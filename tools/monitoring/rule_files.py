@@ -10,6 +10,7 @@ import yaml
 from monitoring.advice_alerts import ADVICE_ALERTS
 from monitoring.daemon_alerts import DAEMON_ALERTS
 from monitoring.engine_alerts import ENGINE_ALERTS
+from monitoring.interval_recordings import INTERVAL_RECORDINGS, INTERVAL_SECONDS
 from monitoring.recording import DEPLOYMENT_RECORDINGS, ENGINE_RECORDINGS
 from monitoring.rule import Alert, Recording
 
@@ -27,7 +28,10 @@ def rule_files(runbook_base: str) -> dict[str, str]:
     """Return the text of every generated file about rules, by path from the repository's root."""
     advisor = _group("vllm-advisor", (*DEPLOYMENT_RECORDINGS, *ADVICE_ALERTS, *DAEMON_ALERTS), runbook_base)
     engines = _group("vllm-only", (*ENGINE_RECORDINGS, *ENGINE_ALERTS), runbook_base)
+    intervals = _group("vllm-intervals", INTERVAL_RECORDINGS, runbook_base)
+    intervals = {"name": intervals["name"], "interval": f"{INTERVAL_SECONDS}s", "rules": intervals["rules"]}
     return {
+        "rules/vllm-intervals.yml": GENERATED + dump({"groups": [intervals]}),
         "rules/vllm-advisor.yml": GENERATED + dump({"groups": [advisor]}),
         "rules/vllm-only.yml": GENERATED + dump({"groups": [engines]}),
         "deploy/kubernetes/prometheusrule.yaml": GENERATED + dump(_prometheus_rule([advisor, engines])),

@@ -10,6 +10,7 @@ import msgspec
 from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError
 from vllm_advisor.sources.page_layout import WANTED_NAMES
+from vllm_advisor.sources.prometheus.recorded import RECORDED_NAMES
 
 __all__ = ["RawSeries", "StoreApi", "TooMuchError"]
 
@@ -59,7 +60,7 @@ class StoreApi:
     def __init__(self, session: aiohttp.ClientSession, config: PrometheusConfig) -> None:
         self._client = HttpClient(session, config, timeout_seconds=config.timeout_seconds)
         self._url = f"{config.url}/api/v1/query"
-        names = "|".join(WANTED_NAMES)
+        names = "|".join(RECORDED_NAMES if config.recorded else WANTED_NAMES)
         self._selector = f'{{__name__=~"{names}",{config.selector}}}'
 
     async def samples(self, start_seconds: float, end_seconds: float) -> list[RawSeries]:

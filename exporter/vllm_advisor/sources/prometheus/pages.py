@@ -13,6 +13,7 @@ import msgspec
 from vllm_advisor.sources.engine_sample import EngineSample
 from vllm_advisor.sources.page_layout import Layout, is_info, layout_of_series
 from vllm_advisor.sources.prometheus.api import RawSeries
+from vllm_advisor.sources.prometheus.recorded import page_name
 
 __all__ = ["StoredPage", "StoredPages"]
 
@@ -96,7 +97,7 @@ class StoredPages:
                 self._identities.clear()
                 self._keys.clear()
             labels = msgspec.json.decode(metric, type=dict[str, str])
-            name = labels.pop("__name__")
+            name = page_name(labels.pop("__name__"))
             own = frozenset(item for item in labels.items() if item[0] in _OWN_LABELS)
             others = frozenset(labels.items()) - (frozenset() if is_info(name) else own)
             identity = _Identity(labels.get(_INSTANCE, ""), others, self._shared((name, own)))
