@@ -2,8 +2,8 @@
 
 Run as ``python bench/lengths_contexts.py [--lines 5000000]``; needs the dependency group ``bench``. Both
 answer from the same file in the same run: number of requests, and p50 to p999 of prompt plus output tokens.
-`contexts` takes as many processes as there are cores, so its time is told both as elapsed and as used, and its
-memory is that of all its processes together, shared pages once.
+`contexts` takes as many processes as there are cores, so its time is told both as elapsed and as used, and
+its memory is that of all its processes together, shared pages once.
 """
 
 from __future__ import annotations

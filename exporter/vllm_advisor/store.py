@@ -43,7 +43,8 @@ class Store:
         self.file = folder / "state.db"
         self.set_aside: Path | None = None
         """The file found damaged, or of a later version, under its new name."""
-        self._written: dict[_Path, tuple[Any, bytes]] = {}
+        self._written: dict[_Path, tuple[Any, bytes | None]] = {}
+        """Each value as it was when written or loaded, and its digest where that was needed."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -58,14 +59,15 @@ class Store:
         except (sqlite3.DatabaseError, ValueError):
             self._put_aside()
             return None
-        self._written = {path: (None, _digest(value)) for path, (_, value) in entries.items()}
-        return _nested({path: value for path, (value, _) in entries.items()}) if entries else None
+        self._written = {path: (value, None) for path, value in entries.items()}
+        return _nested(entries) if entries else None
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Write what changed since the last time, all or nothing.
 
         Args:
-            state: plain JSON values. A value that is the same object as the last time is taken as unchanged.
+            state: plain JSON values. A value that is the same object as the last time, or as loaded, is
+                taken as unchanged.
 
         Raises:
             OSError: it cannot be written, for want of space for example; what was saved before stands.
@@ -95,7 +97,7 @@ class Store:
 
     def _changed(self, entries: Mapping[_Path, Any]) -> Iterator[tuple[_Path, Any, bytes]]:
         for path, value in entries.items():
-            held, digest = self._written.get(path, (None, b""))
+            held, digest = self._written.get(path, (None, None))
             if held is value and isinstance(value, dict | list):
                 continue
             encoded = msgspec.json.encode(value)
@@ -178,10 +180,10 @@ def _path(key: str) -> _Path:
     return msgspec.json.decode(key, type=_Path)
 
 
-def _value(key: str, encoded: bytes, checksum: int) -> tuple[Any, bytes]:
+def _value(key: str, encoded: bytes, checksum: int) -> Any:  # noqa: ANN401 - any JSON value
     if _checksum(key, encoded) != checksum:
         raise ValueError(f"the value at {key} is damaged")
-    return msgspec.json.decode(encoded), encoded
+    return msgspec.json.decode(encoded)
 
 
 def _checksum(key: str, encoded: bytes) -> int:

@@ -63,6 +63,21 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_was_loaded_is_not_written_again(tmp_path: Path) -> None:
+    """After a restart only values that are other objects than the loaded ones are rows anew."""
+    store = Store(tmp_path)
+    store.save({"slots": {str(number): [number] for number in range(100)}})
+    store.close()
+    again = Store(tmp_path)
+    state = again.load()
+    assert state is not None
+    written = again._connection.total_changes
+    again.save({"slots": state["slots"] | {"7": [8]}})
+    assert again._connection.total_changes == written + 1
+    assert again.load() == {"slots": {str(number): [number] for number in range(100)} | {"7": [8]}}
+    again.close()
+
+
 @pytest.mark.parametrize("damage", ["garbage", "empty", "middle", "cut", "value", "later version"])
 def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     """The damaged file is kept under another name, the store starts empty, and saving works."""

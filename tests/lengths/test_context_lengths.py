@@ -124,6 +124,32 @@ def test_a_window_survives_as_json() -> None:
     assert one.requests < 3000
 
 
+def test_a_restored_window_forgets_and_grows_like_the_first() -> None:
+    """Slots that are read from text only when they change or leave come out as they went in."""
+    before = filled(6)
+    after = ContextLengths.from_state(json.loads(json.dumps(before.state())))
+    old = {key: value for key, value in after.state().items() if key.startswith("slot/")}
+    assert old == {key: value for key, value in before.state().items() if key.startswith("slot/")}
+    for lengths in (before, after):
+        lengths.observe(request(321, START_SECONDS + 1000))
+    assert after.state() == before.state()
+    raw = np.add(after.snapshot(START_SECONDS + 604_800).total.counts, 0)
+    without_total = after.state()
+    without_total["head"].pop("total")
+    earlier = ContextLengths.from_state(json.loads(json.dumps(without_total)))
+    assert (earlier.snapshot(START_SECONDS + 604_800).total.counts == raw).all()
+
+
+@pytest.mark.parametrize("texts", [["AQA=", "AQEB"], ["AQA=", ""], ["AQACAA==", "AQID"], [1, 2], ["AQA="]])
+def test_counts_that_do_not_fit_their_cells_are_refused(texts: list[object]) -> None:
+    """A slot whose texts cannot belong together is told at once, not when it is needed."""
+    state = filled(7).state()
+    key = next(key for key in state if key.startswith("slot/"))
+    state[key] = [*state[key][:4], *texts]
+    with pytest.raises((TypeError, ValueError)):
+        ContextLengths.from_state(state)
+
+
 def test_only_what_changed_is_new_in_the_state() -> None:
     """A slot's state is the same object until the slot changes: a store need not write it again."""
     lengths = filled(2)

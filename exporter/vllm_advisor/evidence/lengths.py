@@ -15,6 +15,7 @@ from vllm_advisor.evidence.lengths_distribution import BUCKETS, LengthDistributi
 from vllm_advisor.evidence.lengths_histograms import HistogramSlots
 from vllm_advisor.evidence.lengths_slots import SLOT_CELLS, LengthKind, LengthSlots, Slot
 from vllm_advisor.evidence.lengths_snapshot import ContextSnapshot, LengthSource
+from vllm_advisor.evidence.sparse_counts import SparseCounts
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, ServedBlock
 
 __all__ = ["ContextLengths", "ContextSnapshot", "LengthDistribution", "LengthSource"]
@@ -116,6 +117,7 @@ class ContextLengths:
             "slot_seconds": self._slot_seconds,
             "late": self._late,
             "histograms": self._histograms.state(),
+            "total": list(self._slots.total.texts()),
         }
         return {"head": head} | {f"slot/{number}": slot.state() for number, slot in self._slots.items()}
 
@@ -131,9 +133,13 @@ class ContextLengths:
         lengths = cls(window_seconds, slot_seconds=float(head["slot_seconds"]))
         lengths._late = int(head["late"])
         lengths._histograms = HistogramSlots.from_state(head["histograms"])
-        for key, value in state.items():
-            if key.startswith("slot/"):
-                lengths._slots.put(int(key.removeprefix("slot/")), Slot.from_state(value))
+        slots = {
+            int(key.removeprefix("slot/")): Slot.from_state(value)
+            for key, value in state.items()
+            if key.startswith("slot/")
+        }
+        total = head.get("total")
+        lengths._slots = LengthSlots(lengths._kept, slots, SparseCounts.from_texts(*total) if total else None)
         return lengths
 
     def _flush(self) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vllm_advisor.evidence.lengths_distribution import BUCKETS
+from vllm_advisor.evidence.sparse_counts import SparseCounts
 
 __all__ = ["SLOT_CELLS", "LengthKind", "LengthSlots", "Slot"]
 
@@ -48,8 +48,7 @@ class Slot:
     last_seconds: float
     longest_tokens: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    _cells: NDArray[np.uint16] = field(default_factory=lambda: np.empty(0, np.uint16))
-    _counts: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    _counts: SparseCounts | None = None
     _state: list[Any] | None = None
 
     def add(self, counts: NDArray[np.int64], seen: Slot) -> None:
@@ -58,9 +57,7 @@ class Slot:
         self.last_seconds = max(self.last_seconds, seen.last_seconds)
         self.longest_tokens = max(self.longest_tokens, seen.longest_tokens)
         self.outcomes = self.outcomes + seen.outcomes
-        whole = self.whole() + counts
-        cells = np.flatnonzero(whole)
-        self._cells, self._counts = cells.astype(np.uint16), whole[cells].astype(np.uint32)
+        self._counts = SparseCounts.of(self.whole() + counts)
         self._state = None
 
     def whole(self) -> NDArray[np.int64]:
@@ -71,7 +68,8 @@ class Slot:
 
     def add_to(self, counts: NDArray[np.int64]) -> None:
         """Add every count to some others."""
-        counts[self._cells] += self._counts
+        if self._counts:
+            self._counts.add_to(counts)
 
     def state(self) -> list[Any]:
         """Return the slot as plain JSON values, the same object until it changes."""
@@ -81,32 +79,20 @@ class Slot:
                 self.last_seconds,
                 self.longest_tokens,
                 dict(self.outcomes),
-                _text(self._cells.astype("<u2")),
-                _text(_narrowest(self._counts)),
+                *(self._counts.texts() if self._counts else ("", "")),
             ]
         return self._state
 
     @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Slot:
-        """Rebuild a slot from its `state`.
+    def from_state(cls, state: list[Any]) -> Slot:
+        """Rebuild a slot from its `state`, which it keeps.
 
         Raises:
             TypeError, ValueError: the state is not one that `state` gave.
         """
         first, last, longest, outcomes, cells, counts = state
-        own_cells = np.frombuffer(base64.b64decode(cells), "<u2")
-        packed = base64.b64decode(counts)
-        own_counts = np.frombuffer(packed, f"<u{len(packed) // max(own_cells.size, 1) or 1}")
-        if own_cells.size != own_counts.size or (own_cells.size and own_cells[-1] >= SLOT_CELLS):
-            raise ValueError("a slot's counts do not fit its cells")
-        return cls(
-            float(first),
-            float(last),
-            int(longest),
-            Counter(outcomes),
-            own_cells,
-            own_counts.astype(np.uint32),
-        )
+        held = SparseCounts.from_texts(cells, counts)
+        return cls(float(first), float(last), int(longest), Counter(outcomes), held, state)
 
 
 class LengthSlots:
@@ -114,12 +100,23 @@ class LengthSlots:
 
     Args:
         kept: number of slots that the window spans; twice that many are held at most.
+        slots: those to begin with, by number.
+        total: their sum, worked out unless given.
     """
 
-    def __init__(self, kept: int) -> None:
+    def __init__(
+        self, kept: int, slots: dict[int, Slot] | None = None, total: SparseCounts | None = None
+    ) -> None:
         self._kept = kept
-        self._slots: dict[int, Slot] = {}
+        self._slots = slots or {}
         self._sum = np.zeros(SLOT_CELLS, np.int64)
+        for counts in [total] if total else self._slots.values():
+            counts.add_to(self._sum)
+
+    @property
+    def total(self) -> SparseCounts:
+        """Every slot's counts together."""
+        return SparseCounts.of(self._sum)
 
     def add(self, number: int, counts: NDArray[np.int64], seen: Slot) -> None:
         """Count what was seen in a slot; see `Slot.add`."""
@@ -158,12 +155,3 @@ class LengthSlots:
     def all(self) -> list[Slot]:
         """Return the slots."""
         return list(self._slots.values())
-
-
-def _narrowest(counts: NDArray[np.uint32]) -> NDArray[Any]:
-    widest = int(counts.max(initial=0))
-    return counts.astype("<u1" if widest < 1 << 8 else "<u2" if widest < 1 << 16 else "<u4")
-
-
-def _text(array: NDArray[Any]) -> str:
-    return base64.b64encode(array.tobytes()).decode("ascii")
