@@ -102,7 +102,7 @@ def _cut_in_a_line(engine: _Engine, number: int) -> None:
 
 
 def _html(engine: _Engine, _: int) -> None:
-    page = b"<!doctype html>\n<html><head><title>Sign in</title></head>\n<body><p>Please.</p></body></html>\n"
+    page = b"<!doctype html>\n<html><head><title>Sign in</title></head>\n<body><p>Please.</p></body></html>"
     engine.answer(page, content_type="text/html")
 
 

@@ -13,6 +13,8 @@ __all__ = ["Fetched", "Outcome", "fetch_body", "fetch_page", "new_session"]
 # answer OpenMetrics with names that clash (prometheus/client_python issue 1177).
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "vllm-advisor"}
 _REDIRECTS = 5
+_NO_PAGE = (b"<", b"{", b"[")
+"""How HTML and JSON begin; a metrics page never does, so that its reader names them."""
 
 
 class Outcome(StrEnum):
@@ -68,7 +70,7 @@ async def fetch_page(
         limit_bytes: a longer page is given up as soon as that is seen.
     """
     fetched = await fetch_body(session, url, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes)
-    if fetched.text and not fetched.text.endswith(b"\n"):
+    if fetched.text and not fetched.text.endswith(b"\n") and not fetched.text.lstrip().startswith(_NO_PAGE):
         return Fetched(Outcome.TRUNCATED, detail="the last line does not end")
     return fetched
 

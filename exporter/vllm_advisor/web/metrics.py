@@ -261,6 +261,11 @@ TABLE = (
         ("code",),
     ),
     ExportedGauge(
+        "last_evaluation_timestamp_seconds",
+        "When the recommendation was last worked out.",
+        _one(lambda r: r.snapshot.now_seconds),
+    ),
+    ExportedGauge(
         "last_observation_timestamp_seconds",
         "When the newest page or log line was from.",
         _one(lambda r: r.snapshot.last_observation_seconds),
