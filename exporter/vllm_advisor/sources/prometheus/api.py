@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 import aiohttp
 import msgspec
@@ -89,13 +90,21 @@ def _read(answer: bytes) -> list[RawSeries]:
         data = msgspec.json.decode(answer, type=_Answer).data
         if data.resultType != "matrix":
             raise AnswerError(f"expected a matrix, not a {data.resultType}")
-        return [_series(one) for one in msgspec.json.decode(data.result, type=list[_Written])]
+        return list(_series(msgspec.json.decode(data.result, type=list[_Written])))
     except (msgspec.MsgspecError, ValueError) as error:
         raise AnswerError(f"the answer is no query result: {error}") from error
 
 
-def _series(written: _Written) -> RawSeries:
-    """Take ``[[1764547200.123,"42"],...]`` apart at its quotes, a quarter as dear as reading JSON."""
-    *pieces, _ = bytes(written.values).split(b'"')
-    times = [piece.strip(b" \n[],") for piece in pieces[::2]]
-    return RawSeries(bytes(written.metric), times, list(map(float, pieces[1::2])))
+def _series(written: Iterable[_Written]) -> Iterator[RawSeries]:
+    """Take ``[[1764547200.123,"42"],...]`` apart at its quotes, a quarter as dear as reading JSON.
+
+    Series of one page have the same times, which are read once.
+    """
+    before: list[bytes] = []
+    times: list[bytes] = []
+    for one in written:
+        *pieces, _ = bytes(one.values).split(b'"')
+        if pieces[::2] != before:
+            before = pieces[::2]
+            times = [piece.strip(b" \n[],") for piece in before]
+        yield RawSeries(bytes(one.metric), times, list(map(float, pieces[1::2])))

@@ -125,7 +125,7 @@ def _stretches(columns: Mapping[_Key, RawSeries]) -> Iterator[_Stretch]:
     """Yield the times at which the same series have a sample, with their values; one stretch in general."""
     keys, series = tuple(columns), list(columns.values())
     times = series[0].times
-    if all(one.times == times for one in series):
+    if all(one.times is times or one.times == times for one in series):
         yield keys, times, [one.values for one in series]
         return
     present: dict[bytes, list[tuple[_Key, float]]] = defaultdict(list)
