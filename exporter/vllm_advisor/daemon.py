@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.clock import SteadyClock
-from vllm_advisor.config import AdvisorConfig, load_config
+from vllm_advisor.config import AccessLogFormat, AdvisorConfig, load_config
 from vllm_advisor.deployment import Deployment, open_deployment
 from vllm_advisor.errors import AdvisorError
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.shard import WHOLE, Shard
+from vllm_advisor.sources.access_logs import Outcome as LineOutcome
 from vllm_advisor.sources.scrape import Outcome, new_session
 from vllm_advisor.store import Store
 from vllm_advisor.web.listener import Listener
@@ -254,7 +256,12 @@ class Daemon:
             reload=self.reload,
             targets=self._target_states,
             reevaluate=lambda name: self._deployments[name].evaluate(self._clock.now_seconds()),
+            push=self._push,
         )
+
+    async def _push(self, name: str, lines: bytes, form: AccessLogFormat) -> Counter[LineOutcome] | None:
+        logs = self._deployments[name].logs
+        return await logs.push(lines, form, self._clock.now_seconds(), self._telemetry)
 
     def _served_deployments(self) -> dict[str, ServedDeployment]:
         return {

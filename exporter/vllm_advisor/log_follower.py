@@ -1,14 +1,17 @@
-"""Follows one deployment's access logs into its evidence."""
+"""Follows one deployment's access logs into its evidence, and takes lines that are pushed."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from vllm_advisor.clock import SteadyClock
+from vllm_advisor.config import AccessLogConfig, AccessLogFormat
 from vllm_advisor.pipeline import DeploymentPipeline
-from vllm_advisor.sources.access_logs import LogTail
+from vllm_advisor.sources.access_logs import LineReader, Logged, LogTail, Outcome
+from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["LogFollower"]
@@ -34,6 +37,8 @@ class LogFollower:
             "\n".join(log.paths): LogTail(log, (state or {}).get("\n".join(log.paths)))
             for log in pipeline.config.access_logs
         }
+        self._pushed = Recent(REMEMBERED)
+        self._closed = False
         self._following: asyncio.Task[None] | None = None
 
     def follow(self, clock: SteadyClock, telemetry: Telemetry) -> None:
@@ -51,8 +56,37 @@ class LogFollower:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
 
+    async def push(
+        self, lines: bytes, form: AccessLogFormat, now_seconds: float, telemetry: Telemetry
+    ) -> Counter[Outcome] | None:
+        """Take in lines that a log shipper sends; a request among the last thousands sent counts once.
+
+        Args:
+            lines: whole ones; what they leave without its end is broken.
+            form: their format, read as the access log of that format is where one is configured.
+            now_seconds: epoch seconds, for lines without a time.
+            telemetry: counts the lines.
+
+        Returns:
+            Lines by outcome; None where the follower was closed before it came to them.
+        """
+        async with self.lock:
+            if self._closed:
+                return None
+            reader = LineReader(self._like(form), self._pushed)
+            for logged in await asyncio.to_thread(_read, reader, lines, now_seconds):
+                self._pipeline.observe_request(logged)
+        outcomes = +reader.counts
+        _count(outcomes, telemetry)
+        return outcomes
+
+    def _like(self, form: AccessLogFormat) -> AccessLogConfig:
+        configured = (log for log in self._pipeline.config.access_logs if log.format == form)
+        return next(configured, None) or AccessLogConfig(paths=("pushed",), format=form)
+
     def close(self) -> None:
-        """Give every file back."""
+        """Give every file back, and take no more lines."""
+        self._closed = True
         for tail in self._tails.values():
             tail.close()
 
@@ -73,6 +107,16 @@ class LogFollower:
             for request in requests:
                 self._pipeline.observe_request(request)
         new = tail.counts - before
-        for outcome, lines in new.items():
-            telemetry.log_lines.labels(outcome).inc(lines)
+        _count(new, telemetry)
         return bool(new)
+
+
+def _read(reader: LineReader, lines: bytes, now_seconds: float) -> list[Logged]:
+    found = reader.read_block(lines, 0, now_seconds)
+    reader.finish()
+    return found
+
+
+def _count(outcomes: Mapping[Outcome, int], telemetry: Telemetry) -> None:
+    for outcome, lines in outcomes.items():
+        telemetry.log_lines.labels(outcome).inc(lines)

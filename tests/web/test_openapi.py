@@ -48,5 +48,5 @@ def test_daemon_keeps_to_the_document(demo: DaemonProcess, tmp_path: Path) -> No
     forgotten = ask(f"{demo.url}/api/v1/deployments/demo/sweep", method="DELETE")
 
     assert run.returncode == 0, run.stdout
-    assert "Tested: 12" in run.stdout
+    assert "Tested: 13" in run.stdout
     assert forgotten.status == 200

@@ -49,7 +49,10 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         "--web.enable-lifecycle", dest="lifecycle", action="store_true", help="allow POST /-/reload"
     )
     parser.add_argument(
-        "--web.enable-api-writes", dest="api_writes", action="store_true", help="let the API take sweeps"
+        "--web.enable-api-writes",
+        dest="api_writes",
+        action="store_true",
+        help="let the API take sweeps and access-log lines",
     )
     parser.add_argument(
         "--shard", default="1/1", metavar="K/N", help="take the Kth of N shares of the deployments, by hash"

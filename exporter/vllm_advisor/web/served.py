@@ -10,9 +10,10 @@ from typing import Any
 from aiohttp import web
 
 from vllm_advisor.ceilings.recommendation import Recommendation
-from vllm_advisor.config import AdvisorConfig
+from vllm_advisor.config import AccessLogFormat, AdvisorConfig
 from vllm_advisor.evidence.history import HistoryPoint
 from vllm_advisor.pipeline import DeploymentPipeline
+from vllm_advisor.sources.access_logs import Outcome
 from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["DEFAULT_LISTEN_ADDRESS", "SERVED", "Served", "ServedDeployment", "WebOptions"]
@@ -29,7 +30,7 @@ class WebOptions:
         external_url: where people reach the daemon, whose path comes before every door's; None for the root.
         web_config_path: TLS and users, in the format of Prometheus exporters.
         lifecycle: whether ``POST /-/reload`` is allowed.
-        api_writes: whether the API takes sweeps.
+        api_writes: whether the API takes sweeps and requests.
     """
 
     listen_address: str = DEFAULT_LISTEN_ADDRESS
@@ -67,6 +68,8 @@ class Served:
         reload: loads the configuration again; returns the problem, None when it went well.
         targets: each target's state as plain JSON values.
         reevaluate: works a deployment's recommendation out afresh, by name.
+        push: takes access-log lines of a format in, by deployment; returns how many had which outcome, None
+            while the configuration is being replaced. Raises KeyError for a name that there is not.
     """
 
     telemetry: Telemetry
@@ -79,6 +82,7 @@ class Served:
     reload: Callable[[], Awaitable[str | None]]
     targets: Callable[[], list[dict[str, Any]]]
     reevaluate: Callable[[str], None]
+    push: Callable[[str, bytes, AccessLogFormat], Awaitable[Mapping[Outcome, int] | None]]
 
 
 SERVED = web.AppKey("served", Served)

@@ -11,6 +11,7 @@ import yaml
 
 from vllm_advisor import __version__
 from vllm_advisor.ceilings.what_if import Change
+from vllm_advisor.web.api.requests import FORMATS
 
 __all__ = ["openapi_document"]
 
@@ -35,6 +36,8 @@ def openapi_document(external_url: str | None) -> dict[str, Any]:
     document["servers"] = [{"url": (external_url or "/").rstrip("/") or "/"}]
     what_if = document["paths"]["/api/v1/deployments/{name}/what-if"]["get"]
     what_if["parameters"] = [*what_if["parameters"], *_change_parameters()]
+    push = document["paths"]["/api/v1/deployments/{name}/requests"]["post"]
+    push["parameters"][-1]["schema"]["enum"] = list(FORMATS)
     return document
 
 

@@ -14,6 +14,7 @@ from vllm_advisor.web.api.changes import changes_json
 from vllm_advisor.web.api.evidence import TABLES, csv_text, evidence_json
 from vllm_advisor.web.api.explain import explain_json
 from vllm_advisor.web.api.openapi import openapi_document
+from vllm_advisor.web.api.requests import take_requests
 from vllm_advisor.web.api.sweep import read_upload
 from vllm_advisor.web.api.what_if import change_from_query, what_if_json
 from vllm_advisor.web.recommendation_json import document, recommendation_json, vllm_args
@@ -40,6 +41,7 @@ def api_routes(prefix: str) -> list[web.AbstractRouteDef]:
         web.get(f"{one}/sweep", _sweep),
         web.post(f"{one}/sweep", _upload_sweep),
         web.delete(f"{one}/sweep", _forget_sweep),
+        web.post(f"{one}/requests", _push_requests),
     ]
 
 
@@ -123,6 +125,11 @@ async def _forget_sweep(request: web.Request) -> web.Response:
     _allow_writes(request)
     find_deployment(request).pipeline.uploaded_sweep = None
     return _reevaluated(request)
+
+
+async def _push_requests(request: web.Request) -> web.Response:
+    _allow_writes(request)
+    return json_answer(await take_requests(request))
 
 
 def _reevaluated(request: web.Request) -> web.Response:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.ceilings.what_if import Change
-from vllm_advisor.config_file import expectation
+from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError
 from vllm_advisor.web.recommendation_json import vllm_args
 from vllm_advisor.web.served import ServedDeployment
