@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vllm_advisor.evidence.latency.histogram import BUCKET_WIDTH, LogHistogram
 from vllm_advisor.evidence.latency.snapshot import Floats, LatencyBins
 
-__all__ = ["PooledStretches"]
+__all__ = ["PooledStretches", "nearness"]
 
 _GRID = np.arange(-40, 101) * BUCKET_WIDTH
 """Logarithms of TPOT over its mean, from half to seven times."""
@@ -51,10 +51,7 @@ class PooledStretches:
     @classmethod
     def of(cls, bins: LatencyBins, at_concurrency: Floats) -> PooledStretches:
         """Pool bins around some concurrencies."""
-        distance = np.log(np.maximum(at_concurrency, 0.5))[:, None] - np.log(
-            np.maximum(bins.concurrency, 0.5)
-        )
-        weights = np.exp(-0.5 * (distance / _NEIGHBOURHOOD) ** 2) * bins.stretches
+        weights = nearness(bins, at_concurrency) * bins.stretches
         stretches = weights.sum(axis=1)
         weights /= np.maximum(stretches, 1e-300)[:, None]
         cumulative = weights @ _relative(bins)
@@ -96,6 +93,14 @@ class PooledStretches:
         left, right = self.cumulative[rows, index], self.cumulative[rows, index + 1]
         read: Floats = left + (place - index) * (right - left)
         return read
+
+
+def nearness(bins: LatencyBins, at_concurrency: Floats) -> Floats:
+    """Return how much each bin counts around some concurrencies, from 0 to 1; one row a concurrency."""
+    at, held = np.maximum(at_concurrency, 0.5), np.maximum(bins.concurrency, 0.5)
+    distance = np.log(at)[:, None] - np.log(held)
+    near: Floats = np.exp(-0.5 * (distance / _NEIGHBOURHOOD) ** 2)
+    return near
 
 
 def _moments(cumulative: Floats) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ from vllm_advisor.ceilings.latency.curve import (
     crossing,
     fit_nondecreasing,
 )
+from vllm_advisor.ceilings.latency.pooled import nearness
 from vllm_advisor.ceilings.latency.spread import Spread, spread_at_bins, standard_error_factor
 from vllm_advisor.config import SloConfig
 from vllm_advisor.evidence.latency.snapshot import Floats, LatencyBins, LatencySnapshot
@@ -55,16 +56,23 @@ def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The fitted curve: TPOT at the target's statistic, its relative error, and what it rests on."""
+    """The fitted curve: mean TPOT, TPOT at the target's statistic, its relative error, and its support."""
 
     concurrency: Floats
+    mean: Floats
     tpot: Floats
     error: Floats
     stretches: Floats
 
     @property
+    def observed_from(self) -> float:
+        """The lowest concurrency that no more than was run for at least one stretch."""
+        from_below = np.cumsum(self.stretches)
+        return float(self.concurrency[np.flatnonzero(from_below >= min(1.0, from_below[-1]))[0]])
+
+    @property
     def observed_to(self) -> float:
-        """The highest concurrency that was seen for at least one stretch."""
+        """The highest concurrency that no less than was run for at least one stretch."""
         from_above = np.cumsum(self.stretches[::-1])[::-1]
         return float(self.concurrency[np.flatnonzero(from_above >= min(1.0, from_above[0]))[-1]])
 
@@ -82,16 +90,30 @@ def _curve(bins: LatencyBins, spread: Spread, error_factor: float) -> _Curve:
     tpot = np.array(fit_nondecreasing((mean * spread.ratio).tolist(), weights))
     sampling = error_factor * spread.deviation / np.sqrt(np.maximum(spread.stretches, 0.25))
     scaling = np.abs(spread.ratio - spread.as_observed_ratio) / spread.ratio / 4
-    return _Curve(bins.concurrency, tpot, np.hypot(sampling, scaling), bins.stretches)
+    return _Curve(bins.concurrency, mean, tpot, np.hypot(sampling, scaling), bins.stretches)
 
 
 def _points(bins: LatencyBins, curve: _Curve) -> tuple[CurvePoint, ...]:
-    columns = (bins.concurrency, curve.tpot, bins.output_tokens_per_second, bins.tokens, curve.error)
+    columns = (bins.concurrency, curve.tpot, _throughput(bins, curve.mean), bins.tokens, curve.error)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
         CurvePoint(concurrency, seconds, throughput, tokens, CurveSource.TRAFFIC, error)
         for concurrency, seconds, throughput, tokens, error in rows
     )
+
+
+def _throughput(bins: LatencyBins, mean_tpot_seconds: Floats) -> Floats:
+    """Return output tokens a second: concurrency over TPOT, times the part of it that engines make of that.
+
+    Running sequences do not decode while they prefill. A bin's own seconds are too few to read throughput
+    off, so that part is pooled over neighbouring bins.
+    """
+    near = nearness(bins, bins.concurrency)
+    decoding = bins.concurrency / mean_tpot_seconds
+    made = bins.generation_tokens
+    expected = bins.seconds * decoding
+    throughput: Floats = decoding * (near @ made) / (near @ expected)
+    return throughput
 
 
 def _placed(ceiling: LatencyCeiling, curve: _Curve) -> LatencyCeiling:
@@ -120,7 +142,7 @@ def _grade(curve: _Curve, found: float, low: float | None, high: float | None) -
 def _extrapolated(ceiling: LatencyCeiling, curve: _Curve, *, upwards: bool) -> LatencyCeiling:
     """Continue the curve's near end in a straight line, at most 1.5 times beyond what was seen."""
     concurrency, weights = curve.concurrency, curve.stretches
-    end = curve.observed_to if upwards else float(concurrency[0])
+    end = curve.observed_to if upwards else curve.observed_from
     near = (concurrency >= end / _SPAN) if upwards else (concurrency <= end * _SPAN)
     if not upwards:
         ceiling = replace(ceiling, low=None, high=math.floor(end))

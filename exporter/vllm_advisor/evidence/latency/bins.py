@@ -16,6 +16,9 @@ _BINS_PER_SEQUENCE = 2
 _BIN_RATIO_LOG = math.log(1.04)
 _LEAST_STRETCHES = 0.05
 """A bin that aged below this part of one stretch is dropped."""
+_SUPPORTED_STRETCHES = 1 / 3
+"""A bin of fewer stretches says nothing by itself."""
+_NEAR_RATIO = 1.1
 
 
 class Bin:
@@ -52,6 +55,11 @@ class Bin:
         self.generation_tokens = self.inverse_tokens = 0.0
         self.prefill = self.prefill_square = self.prefill_tpot = 0.0
         self.tpot = LogHistogram()
+
+    @property
+    def mean_concurrency(self) -> float:
+        """Concurrency as the tokens saw it, 0 where nothing is held."""
+        return self.concurrency / self.tokens if self.tokens else 0.0
 
     def add(self, stretch: Stretch) -> None:
         """Count one stretch, weighted by the tokens of its newest piece."""
@@ -104,6 +112,19 @@ class ConcurrencyBins:
     def ascending(self) -> Iterator[Bin]:
         """Yield the bins by concurrency."""
         return (self._bins[index] for index in sorted(self._bins))
+
+    def supported(self) -> Iterator[Bin]:
+        """Yield bins that stand for something, by concurrency; thin ones join their near neighbour above."""
+        joined = Bin()
+        for held in self.ascending():
+            if joined.stretches >= _SUPPORTED_STRETCHES:
+                yield joined
+                joined = Bin()
+            elif held.mean_concurrency > _NEAR_RATIO * joined.mean_concurrency:
+                joined = Bin()
+            joined.merge(held)
+        if joined.stretches >= _SUPPORTED_STRETCHES:
+            yield joined
 
     def merge(self, other: ConcurrencyBins) -> None:
         """Add what another engine's bins hold."""

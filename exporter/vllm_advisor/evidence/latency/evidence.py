@@ -73,7 +73,7 @@ class LatencyEvidence:
         self._age(now_seconds)
         self._recent.turn(now_seconds)
         return LatencySnapshot(
-            stretches=bins_snapshot(self._short.ascending()),
+            stretches=bins_snapshot(self._short.supported()),
             long_stretches=bins_snapshot(self._long.ascending()),
             request_tokens=self._mix.decoded_quantiles(),
             prompt_tokens=self._mix.prompt_quantiles(),

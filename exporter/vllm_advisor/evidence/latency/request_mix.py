@@ -13,6 +13,8 @@ from vllm_advisor.evidence.latency.lengths import BucketedLengths
 __all__ = ["RequestMix"]
 
 _UNKNOWN_TOKENS = 100.0
+_IN_FLIGHT = 2.0
+"""Requests started for each finished, beyond which the mean is mostly of those that are not done yet."""
 _QUANTILES = 16
 _MOST_OFF = 1.3
 
@@ -20,16 +22,17 @@ _MOST_OFF = 1.3
 class RequestMix:
     """Output and prompt lengths of a deployment's requests."""
 
-    __slots__ = ("_decoded", "_outputs", "_prompts", "_requests")
+    __slots__ = ("_decoded", "_finished", "_outputs", "_prompts", "_requests")
 
     def __init__(self) -> None:
-        self._decoded = self._requests = 0.0
+        self._decoded = self._requests = self._finished = 0.0
         self._outputs, self._prompts = BucketedLengths(), BucketedLengths()
 
     def observe(self, interval: Interval) -> None:
         """Take in an interval's requests."""
         self._decoded += interval.decode_tokens
         self._requests += interval.first_tokens
+        self._finished += interval.finished
         if not interval.finished:
             return
         if interval.generation_lengths is not None:
@@ -39,8 +42,12 @@ class RequestMix:
 
     @property
     def decoded_tokens(self) -> float:
-        """Decoded tokens (output less its first token) of the mean request."""
-        return max(1.0, self._decoded / self._requests) if self._requests else _UNKNOWN_TOKENS
+        """Decoded tokens (output less its first token) of the mean request.
+
+        While most that started are in flight, their mean is only what they have made so far.
+        """
+        least = 1.0 if self._requests <= _IN_FLIGHT * self._finished else _UNKNOWN_TOKENS
+        return max(least, self._decoded / self._requests) if self._requests else _UNKNOWN_TOKENS
 
     def decoded_quantiles(self) -> npt.NDArray[np.float64]:
         """Return decoded tokens at evenly spaced quantiles of the requests that decode at all.
@@ -62,6 +69,7 @@ class RequestMix:
         """Add what another holds."""
         self._decoded += other._decoded
         self._requests += other._requests
+        self._finished += other._finished
         self._outputs.merge(other._outputs)
         self._prompts.merge(other._prompts)
 
@@ -69,6 +77,7 @@ class RequestMix:
         """Weaken all that is held."""
         self._decoded *= factor
         self._requests *= factor
+        self._finished *= factor
         self._outputs.age(factor)
         self._prompts.age(factor)
 
@@ -81,6 +90,7 @@ class RequestMix:
         """Rebuild what `state` gave."""
         rebuilt = cls()
         rebuilt._decoded, rebuilt._requests = float(state[0]), float(state[1])
+        rebuilt._finished = rebuilt._requests
         rebuilt._outputs = BucketedLengths.from_state(state[2])
         rebuilt._prompts = BucketedLengths.from_state(state[3])
         return rebuilt

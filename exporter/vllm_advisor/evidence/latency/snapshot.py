@@ -25,7 +25,8 @@ class LatencyBins:
         stretches: how many independent stretches a bin rests on.
         tokens: decoded tokens.
         tpot_seconds: mean time per output token.
-        output_tokens_per_second: of one engine.
+        seconds: how long engines ran there.
+        generation_tokens: what they put out in that time.
         prefill_ratio: prompt tokens per decoded token.
         inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.
         prefill_variance: of the prefill ratio between stretches.
@@ -37,12 +38,18 @@ class LatencyBins:
     stretches: Floats
     tokens: Floats
     tpot_seconds: Floats
-    output_tokens_per_second: Floats
+    seconds: Floats
+    generation_tokens: Floats
     prefill_ratio: Floats
     inverse_tokens: Floats
     prefill_variance: Floats
     prefill_covariance_seconds: Floats
     histograms: tuple[LogHistogram, ...]
+
+    @property
+    def output_tokens_per_second(self) -> Floats:
+        """Throughput of one engine, in each bin's own seconds."""
+        return self.generation_tokens / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,8 @@ def bins_snapshot(bins: Iterable[Bin]) -> LatencyBins:
         stretches=stretches,
         tokens=tokens,
         tpot_seconds=tpot,
-        output_tokens_per_second=generation / seconds,
+        seconds=seconds,
+        generation_tokens=generation,
         prefill_ratio=ratio,
         inverse_tokens=inverse / tokens,
         prefill_variance=np.maximum(0.0, square / tokens - ratio**2),

@@ -1,7 +1,8 @@
 """Request-scale stretches of one engine's time.
 
 A latency target is about a request's mean over its output tokens. So intervals between scrapes are joined
-until a running sequence makes as many tokens as a typical request has, and slide on piece by piece.
+until a running sequence makes as many tokens as a typical request has, and all that run make at least as
+many; they slide on piece by piece.
 """
 
 from __future__ import annotations
@@ -122,11 +123,14 @@ class EngineStretches:
         return min(decoding + interval.ttft_seconds, max(decoding, self.running_peak * seconds))
 
     def _made(self, start: _Totals, tokens: float) -> bool:
-        """Tell whether a sequence that ran since a mark has made some tokens (time over TPOT)."""
+        """Tell whether a sequence that ran since a mark has made some tokens (time over TPOT), and all together.
+
+        A sequence would make many in a second that hardly decoded; a few stray tokens say nothing of requests.
+        """
         totals = self._totals
         decoded = totals.decode_tokens - start.decode_tokens
         needed = tokens * (totals.decode_seconds - start.decode_seconds)
-        return decoded > 0 and (totals.seconds - start.seconds) * decoded >= needed
+        return decoded >= tokens and (totals.seconds - start.seconds) * decoded >= needed
 
     def _completed(self, request_tokens: float) -> tuple[Stretch | None, Stretch | None]:
         marks = self._marks
