@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     ValidationError,
     model_validator,
@@ -16,9 +19,11 @@ from pydantic import (
 from vllm_advisor.advice_config import StabilityConfig, Thresholds
 from vllm_advisor.config_discovery import Discovery
 from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
-from vllm_advisor.config_file import expectation, load_file, read_file
+from vllm_advisor.config_file import load_file, read_file
 from vllm_advisor.config_paths import FilePath, GlobPattern
+from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError
+from vllm_advisor.sources.target import metrics_url
 
 __all__ = [
     "AccessLogConfig",
@@ -39,13 +44,34 @@ __all__ = [
 DEFAULT_SLO_TPOT_SECONDS = 0.04
 
 
-def _slo_quantile(value: float | str) -> float | str:
-    if value == "mean" or (isinstance(value, float) and 0.5 <= value <= 0.999):
-        return value
+def _slo_quantile(value: object) -> float | str:
+    if value == "mean":
+        return "mean"
+    try:
+        quantile = float(str(value))
+    except ValueError:
+        quantile = math.nan
+    if 0.5 <= quantile <= 0.999:
+        return quantile
     raise ValueError(f"expected mean, or a quantile from 0.5 to 0.999, not {value!r}")
 
 
-SloQuantile = Annotated[float | Literal["mean"], AfterValidator(_slo_quantile)]
+SloQuantile = Annotated[float | Literal["mean"], BeforeValidator(_slo_quantile)]
+
+
+def _target(text: str) -> str:
+    try:
+        url = urlsplit(metrics_url(text))
+        is_address = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or re.search(r"\s", text):
+        raise ValueError(f"expected host:port or an address such as http://host:8000, not {text!r}")
+    return text
+
+
+EngineAddress = Annotated[Name, AfterValidator(_target)]
+"""``host:port`` or a whole URL."""
 
 
 def _compiles(pattern: str) -> str:
@@ -143,7 +169,7 @@ class EngineConfig(Section):
 class StaticConfig(Section):
     """Engines listed by hand, as ``host:port`` or a whole URL."""
 
-    targets: Annotated[tuple[Name, ...], Field(min_length=1)]
+    targets: Annotated[tuple[EngineAddress, ...], Field(min_length=1)]
 
 
 AccessLogFormat = Literal[
@@ -251,9 +277,14 @@ class AdvisorConfig(Section):
     @model_validator(mode="after")
     def _names_differ(self) -> AdvisorConfig:
         names = [deployment.name for deployment in self.deployments]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"deployments: the name {name!r} is used twice")
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                problem = ValueError(f"the name {name!r} is used twice")
+                place = ("deployments", index, "name")
+                raise ValidationError.from_exception_data(
+                    "deployments",
+                    [{"type": "value_error", "loc": place, "input": name, "ctx": {"error": problem}}],
+                )
         return self
 
 

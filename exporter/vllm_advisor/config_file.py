@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,9 +10,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError
+from vllm_advisor.sources.target import without_passwords
 
-__all__ = ["expectation", "load_file", "read_file"]
+__all__ = ["load_file", "read_file"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -46,7 +49,8 @@ def read_file(path: Path, model: type[Model]) -> tuple[Model | None, list[InputE
     if not isinstance(root, yaml.MappingNode):
         return None, [InputError("expected a mapping", path=path, line=1)]
     problems = [
-        InputError("given twice", path=path, line=line, key=key) for key, line in _repeated_keys(root)
+        InputError("given twice", path=path, line=line, key=without_passwords(key))
+        for key, line in _repeated_keys(root)
     ]
     read = None
     try:
@@ -69,25 +73,13 @@ def _causes(error: ValidationError) -> list[ErrorDetails]:
 
 
 def _located(problem: ErrorDetails, root: yaml.Node, path: Path) -> InputError:
-    location = [part for part in problem["loc"] if part not in {"float", "literal['mean']"}]
+    location = problem["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    return InputError(expectation(problem), path=path, line=_line_of(root, location), key=key or None)
+    line = _line_of(root, location)
+    return InputError(expectation(problem), path=path, line=line, key=without_passwords(key) or None)
 
 
-def expectation(problem: ErrorDetails) -> str:
-    """Say what was expected where pydantic found a problem."""
-    match problem["type"]:
-        case "extra_forbidden":
-            return "unknown key"
-        case "missing":
-            return "is required"
-        case "value_error":
-            return str(problem["ctx"]["error"])
-    message = str(problem["msg"])
-    return f"expected {message.removeprefix('Input should be ')}, not {problem['input']!r}"
-
-
-def _line_of(root: yaml.Node, location: list[int | str]) -> int:
+def _line_of(root: yaml.Node, location: Sequence[int | str]) -> int:
     node, line = root, root.start_mark.line + 1
     for part in location:
         if isinstance(node, yaml.MappingNode):

@@ -49,7 +49,7 @@ def test_everything_a_log_can_say_is_taken(tmp_path: Path) -> None:
         (["paths: []"], 4, "paths", "expected"),
         (["paths: [a]", "format: xml"], 5, "format", "expected 'auto', 'apisix'"),
         (["paths: [a]", "fields: {tokens: x}"], 5, "fields", "expected 'time', 'prompt_tokens'"),
-        (["paths: [a]", "fields: {time: 5}"], 5, "fields.time", "expected a valid string"),
+        (["paths: [a]", "fields: {time: 5}"], 5, "fields.time", "expected text"),
         (["paths: [a]", "format: regex"], 4, "", "pattern goes with format: regex"),
         (
             ["paths: [a]", "pattern: '(?P<prompt_tokens>.)(?P<completion_tokens>.)'"],
@@ -65,7 +65,7 @@ def test_everything_a_log_can_say_is_taken(tmp_path: Path) -> None:
             "needs the named group completion_tokens",
         ),
         (["paths: [a]", "modells: [x]"], 5, "modells", "unknown key"),
-        (["paths: [a]", "models: qwen"], 5, "models", "expected a valid tuple"),
+        (["paths: [a]", "models: qwen"], 5, "models", "expected a list"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(

@@ -116,16 +116,41 @@ MISTAKES = {
         MINIMAL + "    context: {margin: -1}\n",
         4,
         "deployments[0].context.margin",
-        "greater than or equal to 0",
+        "expected a number of at least 0, not -1",
     ),
     "fraction of a sequence": (
         MINIMAL + "    engine: {max_num_seqs: 1.5}\n",
         4,
         "deployments[0].engine.max_num_seqs",
-        "valid integer",
+        "expected a whole number, not 1.5",
     ),
     "twice": (MINIMAL + "    slo: {}\n    slo: {}\n", 5, "slo", "given twice"),
-    "same name": (MINIMAL + MINIMAL.split("\n", 1)[1], 1, None, "'chat' is used twice"),
+    "same name": (
+        MINIMAL + MINIMAL.split("\n", 1)[1],
+        4,
+        "deployments[1].name",
+        "'chat' is used twice",
+    ),
+    "no entry": ("deployments: []\n", 1, "deployments", "expected a list with at least one entry"),
+    "spaces in a name": (
+        MINIMAL.replace("chat", "chat bot"),
+        2,
+        "deployments[0].name",
+        "expected letters, digits, . _ -",
+    ),
+    "no mapping": (MINIMAL + "    slo: 40ms\n", 4, "deployments[0].slo", "expected a mapping, not text"),
+    "no list": (
+        MINIMAL.replace('["vllm-0:8000"]', "vllm-0:8000"),
+        3,
+        "deployments[0].static_configs[0].targets",
+        "expected a list, not text",
+    ),
+    "word for a quantile": (
+        MINIMAL + "    slo: {quantile: p99}\n",
+        4,
+        "deployments[0].slo.quantile",
+        "expected mean, or a quantile from 0.5 to 0.999, not 'p99'",
+    ),
     "not yaml": ("deployments: [\n", 2, None, "is not YAML"),
     "not a mapping": ("- a\n", 1, None, "expected a mapping"),
     "empty": ("", 1, None, "expected a mapping"),
@@ -142,6 +167,51 @@ def test_mistake_is_told_with_line_key_and_expectation(name: str, tmp_path: Path
     assert words in problem.problem
     assert str(problem).count("\n") == 0
     assert str(problem).startswith(f"{tmp_path / 'advisor.yml'}:{line}: ")
+
+
+@pytest.mark.parametrize("target", ["http://h:99999", "a b", "ftp://x", "http://", "h:0", "http://[::1"])
+def test_what_is_no_address_is_refused(target: str, tmp_path: Path) -> None:
+    """A target that could never be scraped is a mistake, with the line that it stands on."""
+    (problem,) = config_problems(write(tmp_path, MINIMAL.replace("vllm-0:8000", target)))
+
+    assert (problem.line, problem.key) == (3, "deployments[0].static_configs[0].targets[0]")
+    assert problem.problem.startswith("expected host:port or an address such as http://host:8000, not ")
+
+
+_PROMETHEUS = "deployments: [{{name: a, prometheus: {}}}]\n"
+_TARGETS = "deployments: [{{name: a, static_configs: [{{targets: {}}}]}}]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _TARGETS.format('"http://bob:hunter2@h:1"'),
+        _TARGETS.format('["http://bob:hunter2@h:99999"]'),
+        _TARGETS.format('["bob:hunter2@h:99999"]'),
+        _TARGETS.format('["http://bob:hunt er hunter2@h"]'),
+        _TARGETS.format('["http://bob:x/hunter2@h"]'),
+        _TARGETS.format("""["http://bob:it's-hunter2@h:99999"]"""),
+        _TARGETS.format('[["http://bob:hunter2@h"]]'),
+        _TARGETS.format('[{"http://bob:hunter2@h": 1}]'),
+        _PROMETHEUS.format('"http://bob:hunter2@h"'),
+        _PROMETHEUS.format("""{url: "hxxp://bob:hunter2@h", selector: 'job="a"'}"""),
+        _PROMETHEUS.format("""{url: "bob:hunter2@h", selector: 'job="a"'}"""),
+        _PROMETHEUS.format("""{url: "http://h", selector: 'x@y', headers: {X-Key: [hunter2]}}"""),
+        _PROMETHEUS.format("""{url: "http://h", selector: 'x', basic_auth: "bob:hunter2"}"""),
+        _PROMETHEUS.format("""{"http://bob:hunter2@h": 1}"""),
+        'deployments: [{name: "http://bob:hunter2@h"}]\n',
+    ],
+)
+def test_no_password_is_printed(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is wrong with an address or beside it, its user and password are not shown."""
+    path = write(tmp_path, text)
+    assert main(["check-config", str(path)]) == 1
+    assert main(["check-config", "--json", str(path)]) == 1
+    assert main(["serve", f"--config.file={path}"]) == 1
+
+    printed = capsys.readouterr()
+    assert "hunter2" not in printed.out + printed.err
+    assert "expected" in printed.err or "unknown key" in printed.err or "required" in printed.err
 
 
 def test_check_config_prints_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

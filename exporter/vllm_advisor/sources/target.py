@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["base_url", "metrics_url", "without_password"]
+__all__ = ["base_url", "metrics_url", "without_password", "without_passwords"]
 
 _CREDENTIALS = re.compile(r"^(\w[\w+.-]*://)?[^/?#]*@")
+_QUOTED_CREDENTIALS = re.compile(r"((?<=not ')|(?<=not \"))(\w[\w+.-]*://)?.*@", re.DOTALL)
+_INNER_CREDENTIALS = re.compile(r"(\w[\w+.-]*://)\S*@")
 
 
 def metrics_url(target: str) -> str:
@@ -27,3 +29,8 @@ def base_url(target: str) -> str:
 def without_password(target: str) -> str:
     """Return an address that may be shown, in the form that it has."""
     return _CREDENTIALS.sub(r"\1", target)
+
+
+def without_passwords(sentence: str) -> str:
+    """Return a sentence with no user and password in an address that it quotes, however broken that is."""
+    return _INNER_CREDENTIALS.sub(r"\1", _QUOTED_CREDENTIALS.sub(r"\2", sentence))
