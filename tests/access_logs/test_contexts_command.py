@@ -51,6 +51,19 @@ def test_percentiles_of_both_traces(test_data: Path, capsys: pytest.CaptureFixtu
     assert rows[0.9]["requests_over"] == pytest.approx(np.sum(totals > rows[0.9]["max_model_len"]), rel=0.02)
 
 
+def test_a_pool_gives_the_memory_ceiling_of_each_choice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The worked example: 587,158 tokens of cache hold 47 sequences of 12,288; without a pool, no such key."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(usage_line(9499, 1) for _ in range(3000)))
+    rows = contexts(capsys, path, "--kv-tokens", "587158")["tradeoff"]
+    assert {(row["max_model_len"], row["memory_ceiling"]) for row in rows} == {(12288, 47)}
+    assert not any("memory_ceiling" in row for row in contexts(capsys, path)["tradeoff"])
+    assert main(["contexts", str(path), "--kv-tokens", "587158"]) == 0
+    assert "12288: 0 requests over it; 47 sequences in memory" in capsys.readouterr().out
+
+
 def test_flags_change_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Quantile, margin and rounding are taken from the command line."""
     path = tmp_path / "a.jsonl"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
+from vllm_advisor.ceilings.context_limit import ContextLimit, TradeoffRow, context_limit
 from vllm_advisor.commands.contexts_reading import read_logs
 from vllm_advisor.config import AccessLogConfig, ContextConfig
 from vllm_advisor.errors import EvidenceError, InputError
@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--match", action="append", default=[], metavar="PATH=VALUE", help="count only lines with this value"
     )
     parser.add_argument("--max-model-len", type=int, help="today's limit, to tell what it refuses and cuts")
+    parser.add_argument(
+        "--kv-tokens",
+        type=int,
+        metavar="TOKENS",
+        help="the engine's KV pool, to tell the memory ceiling of each choice",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -70,11 +76,19 @@ def run(arguments: argparse.Namespace) -> int:
     limit = context_limit(
         snapshot, context, configured_max_model_len=arguments.max_model_len, model_max_len=None
     )
+    rows = [_choice(row, arguments.kv_tokens) for row in limit.tradeoff]
     if arguments.json:
-        print(json.dumps(_document(snapshot, limit, counts), allow_nan=False))
+        print(json.dumps(_document(snapshot, limit, counts) | {"tradeoff": rows}, allow_nan=False))
     else:
         _print(snapshot, limit, counts)
+        _print_choices(rows)
     return 0
+
+
+def _choice(row: TradeoffRow, kv_tokens: int | None) -> dict[str, Any]:
+    """Return a row of the trade-off, where the pool is known with how many sequences it holds at full length."""
+    held = {} if kv_tokens is None else {"memory_ceiling": kv_tokens // row.max_model_len}
+    return asdict(row) | held
 
 
 def _access_log(arguments: argparse.Namespace) -> AccessLogConfig:
@@ -118,7 +132,6 @@ def _document(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Ou
         "max": snapshot.longest_tokens,
         "recommended_max_model_len": limit.max_model_len,
         "rejected_lines": counts[Outcome.BROKEN] + counts[Outcome.TOO_LONG],
-        "tradeoff": [asdict(row) for row in limit.tradeoff],
     }
 
 
@@ -131,7 +144,12 @@ def _print(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Outco
     print(
         f"{'--max-model-len':16} {recommended} ({limit.grade}{': ' + limit.reason if limit.reason else ''})"
     )
-    for row in limit.tradeoff:
-        daily = "" if row.requests_over_per_day is None else f", {row.requests_over_per_day:.1f} a day"
-        over = f"{row.requests_over} requests over it{daily}"
-        print(f"{f'at {row.quantile * 100:g}%':16} {row.max_model_len}: {over}")
+
+
+def _print_choices(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        daily = row["requests_over_per_day"]
+        each_day = "" if daily is None else f", {daily:.1f} a day"
+        memory = f"; {row['memory_ceiling']} sequences in memory" if "memory_ceiling" in row else ""
+        at = f"at {row['quantile'] * 100:g}%"
+        print(f"{at:16} {row['max_model_len']}: {row['requests_over']} requests over it{each_day}{memory}")
