@@ -9,6 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -39,7 +40,12 @@ def find_files(paths: tuple[str, ...]) -> list[Path]:
     for pattern in paths:
         names = glob.iglob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
         found.update(map(Path, names))
-    return sorted((path for path in found if path.is_file()), key=lambda path: (path.stat().st_mtime, path))
+    changed: list[tuple[float, Path]] = []
+    for path in found:
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                changed.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(changed)]
 
 
 def open_log(path: Path) -> io.BufferedIOBase:

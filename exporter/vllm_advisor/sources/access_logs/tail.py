@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from vllm_advisor.config import AccessLogConfig
-from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES, find_files
+from vllm_advisor.sources.access_logs.files import find_files
 from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import Logged, Outcome
-from vllm_advisor.sources.access_logs.tail_file import TailedFile, size_and_time
+from vllm_advisor.sources.access_logs.tail_file import TailedFile, identity_of, size_and_time
 from vllm_advisor.sources.access_logs.tail_mark import Mark
 from vllm_advisor.sources.access_logs.tail_source import LogSource, open_source
 
@@ -50,7 +50,6 @@ class LogTail:
         self._recent = Recent(REMEMBERED)
         self._files: dict[_Identity, TailedFile] = {}
         self._done: dict[_Identity, tuple[Mark, _Size]] = {}
-        self._copies: dict[_Identity, TailedFile] = {}
         self._marks: deque[Mark] = deque()
         self._to_follow: list[Mark] = []
         if state is not None:
@@ -67,7 +66,7 @@ class LogTail:
         """
         self._look(now_seconds)
         found: list[Logged] = []
-        for file in list(self._files.values()):
+        for file in sorted(self._files.values(), key=lambda file: file.size[1]):
             while limit_bytes > 0:
                 requests, size = file.read(now_seconds)
                 found += requests
@@ -97,29 +96,27 @@ class LogTail:
         for path in find_files(self._log.paths):
             with suppress(OSError):
                 stat = path.stat()
-                seen.add(identity := (stat.st_dev, stat.st_ino))
-                if not self._is_known(path, stat, identity):
-                    unknown.append((path, stat))
-        begun = {mark.identity for mark in self._marks}
-        for path, stat in sorted(unknown, key=lambda one: (one[1].st_dev, one[1].st_ino) not in begun):
-            with suppress(OSError):
-                self._open(path, stat)
+                seen.add(identity_of(stat))
+                if not self._is_known(path, stat):
+                    unknown.append(open_source(path))
+        self._take_up(unknown)
         for identity in self._done.keys() - seen:
-            self._remember(self._done.pop(identity)[0])
+            self._marks.append(self._done.pop(identity)[0])
         for identity, file in list(self._files.items()):
             gone = identity not in seen
             file.gone_since_seconds = (file.gone_since_seconds or now_seconds) if gone else None
             if gone and not file.is_intact():
                 self._end(file)
-        while self._to_follow:
-            self._follow(self._to_follow.pop())
+        while len(self._marks) > _MARKS_KEPT:
+            self._marks.popleft()
 
-    def _is_known(self, path: Path, stat: os.stat_result, identity: _Identity) -> bool:
+    def _is_known(self, path: Path, stat: os.stat_result) -> bool:
+        identity = identity_of(stat)
         file = self._files.get(identity)
         if file is None:
             mark, size = self._done.get(identity, (None, None))
             if mark is not None and size != size_and_time(stat):
-                self._remember(self._done.pop(identity)[0])
+                self._marks.append(self._done.pop(identity)[0])
             return size == size_and_time(stat)
         if file.is_intact_at(stat):
             file.path = path
@@ -128,59 +125,85 @@ class LogTail:
         self._to_follow.append(self._marks[-1])
         return False
 
-    def _open(self, path: Path, stat: os.stat_result) -> None:
-        """Begin a file, or go on with one that was read before under another name."""
-        identity = (stat.st_dev, stat.st_ino)
-        size_bytes = None if path.suffix in PACKED_SUFFIXES else stat.st_size
-        source = open_source(path)
-        if not source.read(0, 1):
-            source.close()  # nothing shows yet whether it is a new file or the copy of another
-            return
-        original = next((file for file in self._files.values() if file.holds(source, size_bytes)), None)
-        if original is not None:
-            self._copies[identity] = original
-            source.close()
-            return
-        mark = self._fitting(source)
-        if mark is None and not all(file.is_intact() for file in self._files.values()):
-            source.close()  # it may be the copy of one truncated just now, which shows at the next look
-            return
-        copied = self._copies.pop(identity, None)
-        if mark is None and copied is not None and copied is not self._files.get(copied.identity):
-            self._done[identity] = Mark.at_end(path, stat, source), size_and_time(stat)
-            source.close()
-            return
-        self._begin(path, stat, source, mark)
+    def _take_up(self, unknown: list[LogSource]) -> None:
+        """Go on with what was read before, under whatever name, and only then begin what is new."""
+        unknown.sort(key=lambda source: source.is_packed)
+        for as_itself in (True, False):
+            unknown = [source for source in unknown if not self._is_resumed(source, as_itself=as_itself)]
+        while self._to_follow:
+            self._follow(self._to_follow.pop())
+        for source in unknown:
+            if self._is_settled(source) or self._may_be_copy(source) or not self._begin_new(source):
+                source.close()
 
-    def _begin(self, path: Path, stat: os.stat_result, source: LogSource, mark: Mark | None) -> None:
-        reader = LineReader(self._log, self._recent, self.counts)
-        file = TailedFile(path, stat, source, reader, mark)
-        file.is_intact_at(stat)
-        self._files[file.identity] = file
-
-    def _fitting(self, source: LogSource) -> Mark | None:
-        mark = next((mark for mark in self._marks if mark.fits(source)), None)
-        if mark is not None:
+    def _is_resumed(self, source: LogSource, *, as_itself: bool) -> bool:
+        """Go on with a file where its content was read to; tell whether it is done with for now."""
+        identity = identity_of(source.stat())
+        if self._is_settled(source):
+            source.close()
+            return True
+        marks = (mark for mark in self._all_marks() if mark.identity == identity or not as_itself)
+        fitting = [mark for mark in marks if mark.fits(source)]
+        if not fitting:
+            return False
+        mark = max(fitting, key=lambda mark: mark.position)
+        if not self._begin(source, mark):
+            source.close()
+        elif mark in self._marks:
             self._marks.remove(mark)
-        return mark
+        return True
+
+    def _is_settled(self, source: LogSource) -> bool:
+        """Tell whether a file is one that is known, the copy of one that is followed, or still empty."""
+        identity = identity_of(source.stat())
+        return (
+            identity in self._files
+            or identity in self._done
+            or not source.read(0, 1)
+            or any(file.holds(source) for file in self._files.values())
+        )
+
+    def _may_be_copy(self, source: LogSource) -> bool:
+        """Tell whether a file may copy one truncated just now, or come to hold what was read before."""
+        identity = identity_of(source.stat())
+        return not all(file.is_intact() for file in self._files.values()) or any(
+            mark.identity != identity and mark.may_fit_later(source) for mark in self._all_marks()
+        )
+
+    def _begin_new(self, source: LogSource) -> bool:
+        """Begin a file, instead of the copy of its beginning if one is followed."""
+        shorter = next((file for file in self._files.values() if file.is_held_by(source)), None)
+        begun = self._begin(source, shorter.mark() if shorter and shorter.position else None)
+        if begun and shorter:
+            del self._files[shorter.identity]
+            shorter.close()
+        return begun
+
+    def _begin(self, source: LogSource, mark: Mark | None) -> bool:
+        """Follow a file, unless it is truncated at this moment, which the next look shows."""
+        file = TailedFile(source, LineReader(self._log, self._recent, self.counts), mark)
+        if mark is not None and not file.resumes(mark):
+            return False
+        self._files[file.identity] = file
+        return True
+
+    def _all_marks(self) -> list[Mark]:
+        return [*self._marks, *(mark for mark, _ in self._done.values())]
 
     def _follow(self, mark: Mark) -> None:
         """Look beside a file for what became of it, where its new name is none of those looked for."""
         if mark not in self._marks:
             return
         place = Path(mark.path)
-        with suppress(OSError):
-            for path in sorted(place.parent.iterdir()):
-                stat = path.stat()
-                identity = (stat.st_dev, stat.st_ino)
-                if identity in self._files or not (
-                    path.name.startswith(place.name) or identity == mark.identity
-                ):
+        for path in _siblings(place):
+            with suppress(OSError):
+                identity = identity_of(path.stat())
+                is_named_alike = path.name.startswith(place.name) or identity == mark.identity
+                if not is_named_alike or identity in self._files or identity in self._done:
                     continue
                 source = open_source(path)
-                if mark.fits(source):
+                if mark.fits(source) and self._begin(source, mark):
                     self._marks.remove(mark)
-                    self._begin(path, stat, source, mark)
                     return
                 source.close()
 
@@ -197,10 +220,12 @@ class LogTail:
 
     def _end(self, file: TailedFile) -> None:
         del self._files[file.identity]
-        self._remember(file.mark())
+        self._marks.append(file.mark())
         file.close()
 
-    def _remember(self, mark: Mark) -> None:
-        self._marks.append(mark)
-        if len(self._marks) > _MARKS_KEPT + len(self._to_follow):
-            self._marks.popleft()
+
+def _siblings(path: Path) -> list[Path]:
+    try:
+        return sorted(path for path in path.parent.iterdir() if path.is_file())
+    except OSError:
+        return []

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES
 from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
 from vllm_advisor.sources.access_logs.request import Logged
 from vllm_advisor.sources.access_logs.tail_mark import EDGE_BYTES, Mark, digest
 from vllm_advisor.sources.access_logs.tail_source import LogSource
 
-__all__ = ["TailedFile", "size_and_time"]
+__all__ = ["TailedFile", "identity_of", "size_and_time"]
+
+
+def identity_of(stat: os.stat_result) -> tuple[int, int]:
+    """Return device and inode."""
+    return stat.st_dev, stat.st_ino
 
 
 def size_and_time(stat: os.stat_result) -> tuple[int, int]:
@@ -23,25 +26,21 @@ class TailedFile:
     """Reads whole lines as they come, and knows how far it is.
 
     Args:
-        path: where the file is.
-        stat: what the system says of it.
         source: its bytes.
         reader: its lines.
         mark: where to go on, for a file begun before.
     """
 
-    def __init__(
-        self, path: Path, stat: os.stat_result, source: LogSource, reader: LineReader, mark: Mark | None
-    ) -> None:
-        self.path, self.identity = path, (stat.st_dev, stat.st_ino)
+    def __init__(self, source: LogSource, reader: LineReader, mark: Mark | None) -> None:
+        stat = source.stat()
+        self.path, self.identity, self.size = source.path, identity_of(stat), size_and_time(stat)
         self.position = mark.position if mark else 0
-        self.is_packed = path.suffix in PACKED_SUFFIXES
+        self.is_packed = source.is_packed
         self.gone_since_seconds: float | None = None
         self._source, self._reader = source, reader
         self._skipping = mark.skipping if mark else False
         edge = min(self.position, EDGE_BYTES)
         self._head, self._tail = source.read(0, edge), source.read(self.position - edge, edge)
-        self.size = (0, 0)
         if mark:
             reader.resume(mark.standing, lambda place: source.read(*place))
 
@@ -63,22 +62,18 @@ class TailedFile:
             and self._source.read(at, len(self._tail)) == self._tail
         )
 
-    def holds(self, other: LogSource, size_bytes: int | None) -> bool:
-        """Tell whether another file is a copy of this one, or of its beginning.
+    def resumes(self, mark: Mark) -> bool:
+        """Tell whether the file was still whole when all that a mark stands for had been taken up."""
+        own = self.mark()
+        return (own.head, own.tail) == (mark.head, mark.tail) and self.is_intact()
 
-        Args:
-            other: the other file.
-            size_bytes: what it holds, None where that is not known before it is read.
-        """
-        if size_bytes is None:
-            own, others = self._source.read(0, EDGE_BYTES), other.read(0, EDGE_BYTES)
-            both = min(len(own), len(others))
-            alike = both > 0 and own[:both] == others[:both]
-        else:
-            edge = min(size_bytes, EDGE_BYTES)
-            places = (0, edge), (size_bytes - edge, edge)
-            alike = edge > 0 and all(self._source.read(*place) == other.read(*place) for place in places)
-        return alike and self.is_intact()
+    def holds(self, other: LogSource) -> bool:
+        """Tell whether another file is a copy of this one, or of its beginning."""
+        return _holds(self._source, other) and self.is_intact()
+
+    def is_held_by(self, other: LogSource) -> bool:
+        """Tell whether this file is the shorter one of two that begin alike."""
+        return not self.is_packed and _holds(other, self._source) and self.is_intact()
 
     def read(self, now_seconds: float) -> tuple[list[Logged], int]:
         """Read the whole lines of the next block; return their requests and how many bytes they were."""
@@ -130,3 +125,15 @@ class TailedFile:
         self._head = (self._head + block[:EDGE_BYTES])[:EDGE_BYTES]
         self._tail = (self._tail + block[-EDGE_BYTES:])[-EDGE_BYTES:]
         self.position += len(block)
+
+
+def _holds(whole: LogSource, part: LogSource) -> bool:
+    """Tell whether a file begins with all that another holds; of a compressed one the start has to tell."""
+    if part.is_packed:
+        own, others = whole.read(0, EDGE_BYTES), part.read(0, EDGE_BYTES)
+        both = min(len(own), len(others))
+        return both > 0 and own[:both] == others[:both]
+    size_bytes = part.stat().st_size
+    edge = min(size_bytes, EDGE_BYTES)
+    places = (0, edge), (size_bytes - edge, edge)
+    return edge > 0 and all(whole.read(*place) == part.read(*place) for place in places)

@@ -8,10 +8,8 @@ those that were read.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from vllm_advisor.sources.access_logs.reader import Standing
@@ -22,9 +20,6 @@ __all__ = ["EDGE_BYTES", "Mark", "digest"]
 
 EDGE_BYTES = 1024
 """Bytes compared at the start and before the position."""
-
-
-_BLOCK_BYTES = 1 << 20
 
 
 def digest(content: bytes) -> str:
@@ -63,15 +58,11 @@ class Mark:
             and digest(source.read(self.position - edge, edge)) == self.tail
         )
 
-    @classmethod
-    def at_end(cls, path: Path, stat: os.stat_result, source: LogSource) -> Mark:
-        """Return the mark of a file whose lines are not to be read."""
-        head = tail = source.read(0, EDGE_BYTES)
-        position = len(head)
-        while block := source.read(position, _BLOCK_BYTES):
-            tail = (tail + block)[-EDGE_BYTES:]
-            position += len(block)
-        return cls(str(path), (stat.st_dev, stat.st_ino), position, digest(head), digest(tail))
+    def may_fit_later(self, source: LogSource) -> bool:
+        """Tell whether a file begins as what was read and is shorter, as a copy does while it is written."""
+        if not self.position or source.read(self.position - 1, 1):
+            return False
+        return digest(source.read(0, min(self.position, EDGE_BYTES))) == self.head
 
     def state(self) -> dict[str, Any]:
         """Return the mark as plain JSON values."""

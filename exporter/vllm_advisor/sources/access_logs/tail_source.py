@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import zlib
@@ -10,15 +11,23 @@ from typing import Protocol
 
 import zstandard
 
-from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES, open_log
+from vllm_advisor.sources.access_logs.files import PACKED_SUFFIXES
 
 __all__ = ["LogSource", "open_source"]
 
 _SKIPPED_AT_ONCE = 1 << 20
+_START_BYTES = 1024
+"""Kept of a compressed file, whose start is looked at again and again."""
 
 
 class LogSource(Protocol):
-    """A file that is read at offsets of what it holds."""
+    """A file that is read at offsets of what it holds; the same one whatever becomes of its name."""
+
+    path: Path
+    is_packed: bool
+
+    def stat(self) -> os.stat_result:
+        """Return what the system says of the file that is open."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to so many bytes; fewer where the file ends, for now."""
@@ -28,8 +37,14 @@ class LogSource(Protocol):
 
 
 class _PlainSource:
+    is_packed = False
+
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self._descriptor)
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
@@ -41,32 +56,51 @@ class _PlainSource:
 class _PackedSource:
     """A compressed file, read onwards from its start; one that is cut short ends where it is cut."""
 
+    is_packed = True
+
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: io.BufferedIOBase | None = None
+        self.path = path
+        self._file = path.open("rb")
+        self._unpacked: io.BufferedIOBase | None = None
         self._offset = 0
+        self._start = b""
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self._file.fileno())
 
     def read(self, offset: int, size: int) -> bytes:
-        if self._file is None or offset < self._offset:
-            self.close()
-            self._file, self._offset = open_log(self._path), 0
+        if offset + size <= len(self._start):
+            return self._start[offset : offset + size]
+        if self._unpacked is None or offset < self._offset:
+            self._file.seek(0)
+            self._unpacked, self._offset = _unpacked(self._file, self.path.suffix), 0
         while self._offset < offset and self._take(min(offset - self._offset, _SKIPPED_AT_ONCE)):
             pass
-        return self._take(size) if self._offset == offset else b""
+        taken = self._take(size) if self._offset == offset else b""
+        if offset == 0 and len(taken) == size <= _START_BYTES:
+            self._start = taken
+        return taken
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._unpacked = None
+        self._file.close()
 
     def _take(self, size: int) -> bytes:
         try:
-            taken = self._file.read(size) if self._file else b""
+            taken = self._unpacked.read(size) if self._unpacked else b""
         except (EOFError, OSError, zlib.error, zstandard.ZstdError):
-            self.close()
+            self._unpacked = None
             return b""
         self._offset += len(taken)
         return taken
+
+
+def _unpacked(file: io.BufferedReader, suffix: str) -> io.BufferedIOBase:
+    """Return what a file holds from its start; the file itself stays open."""
+    if suffix == ".gz":
+        return gzip.GzipFile(fileobj=file)
+    reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=False)
+    return io.BufferedReader(reader)
 
 
 def open_source(path: Path) -> LogSource:
