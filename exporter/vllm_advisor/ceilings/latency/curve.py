@@ -59,6 +59,16 @@ class LatencyCeiling:
     observed_to: int | None
     curve: tuple[CurvePoint, ...] = ()
 
+    @property
+    def least_loaded(self) -> CurvePoint | None:
+        """The point with the fewest sequences; where the target was met nowhere, the fewest held for long.
+
+        ``high`` is then what was run for a whole stretch, and a point below it rests on a part of one.
+        """
+        at_least = self.high if self.low is None and self.high is not None else 0
+        held = (point for point in self.curve if point.concurrency >= at_least)
+        return min(held, key=lambda point: point.concurrency, default=None)
+
 
 def fit_nondecreasing(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the nondecreasing sequence nearest to the values in weighted least squares.
