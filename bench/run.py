@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("page_parsing.py", "scraping.py", "status_page.py")
+BENCHMARKS = ("page_parsing.py", "scraping.py", "status_page.py", "fleet.py", "backfill.py")
 
 
 def main() -> int:
