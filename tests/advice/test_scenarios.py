@@ -228,7 +228,7 @@ def test_a_cap_at_the_latency_ceiling_asks_for_replicas(tmp_path: Path) -> None:
     )
 
     assert "Add replicas" in text_of(recommendation, "cap_binds_pool_idle")
-    assert not any("Raise --max-num-seqs" in advice.text for advice in recommendation.advice)
+    assert not any("raise it further" in advice.text for advice in recommendation.advice)
 
 
 def test_thresholds_are_configurable(tmp_path: Path) -> None:

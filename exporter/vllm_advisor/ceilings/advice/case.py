@@ -8,7 +8,7 @@ from vllm_advisor.ceilings.bound_time import BoundTime
 from vllm_advisor.ceilings.context_limit import ContextLimit
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.headroom import Headroom
-from vllm_advisor.ceilings.latency import LatencyCeiling
+from vllm_advisor.ceilings.latency import CurvePoint, LatencyCeiling
 from vllm_advisor.ceilings.memory import MemoryCeiling
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.evidence.deployment import DeploymentSnapshot
@@ -77,17 +77,34 @@ class Case:
         return self.snapshot.occupancy.kv_used_ratio(0.99)
 
     @property
+    def least_loaded(self) -> CurvePoint | None:
+        """The point of the latency curve with the fewest sequences that its evidence supports."""
+        return self.latency.least_loaded
+
+    @property
     def latency_ceiling_at_most(self) -> int | None:
         """The latency ceiling, or what it cannot be above where the target was met nowhere.
 
         Time per output token is a constant and a part that grows with concurrency, so a concurrency ``n``
-        that takes ``t`` seconds a token puts the ceiling at ``n`` times the target over ``t``, or below.
+        that takes ``t`` seconds a token puts the ceiling at ``n`` times the target over ``t``, or below; 0
+        where not even one sequence would meet the target.
         """
         if self.is_batch:
             return None
         if self.latency.sequences is not None:
             return self.latency.sequences
-        first = min(self.latency.curve, key=lambda point: point.concurrency, default=None)
+        first = self.least_loaded
         if first is None or first.tpot_seconds <= self.latency.slo_tpot_seconds:
             return None
-        return max(1, int(first.concurrency * self.latency.slo_tpot_seconds / first.tpot_seconds))
+        return int(first.concurrency * self.latency.slo_tpot_seconds / first.tpot_seconds)
+
+    @property
+    def cap_to_set(self) -> int | None:
+        """The one max-num-seqs that advice names: as published, else what the known ceilings allow.
+
+        None where neither says anything, or no cap at all meets the latency target.
+        """
+        if self.max_num_seqs.recommended is not None:
+            return self.max_num_seqs.recommended
+        allowed = [one for one in (self.memory.sequences, self.latency_ceiling_at_most) if one is not None]
+        return min(allowed, default=0) or None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vllm_advisor.ceilings.advice.case import Case
-from vllm_advisor.ceilings.advice.words import milliseconds, percent, tokens
+from vllm_advisor.ceilings.advice.words import a_day, milliseconds, percent, tokens
 from vllm_advisor.ceilings.latency import CurvePoint
 
 __all__ = ["Operating", "change_of_cap", "change_of_length", "operating_at"]
@@ -77,4 +77,4 @@ def _per_day(case: Case, ratio: float) -> str:
     context = case.snapshot.context
     if not ratio or not context.window_seconds:
         return ""
-    return f", {ratio * context.requests * _DAY_SECONDS / context.window_seconds:.2g} a day"
+    return f", {a_day(ratio * context.requests * _DAY_SECONDS / context.window_seconds)}"

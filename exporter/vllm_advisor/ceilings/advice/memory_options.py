@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_advisor.ceilings.advice.case import Case
+from vllm_advisor.ceilings.advice.words import a_day, tokens
 
 __all__ = ["memory_options"]
 
@@ -13,7 +14,7 @@ def memory_options(case: Case) -> tuple[str, ...]:
 
 
 def _shorter(case: Case) -> tuple[str, ...]:
-    """Today's limit down to the recommended one, or that down to a lower percentile's."""
+    """Today's limit down to the recommended one, or that down by a lower percentile, which is no flag yet."""
     pool_tokens, length = _pool_tokens(case), case.length_tokens
     recommended, configured = case.max_model_len.recommended, case.max_model_len.configured
     if recommended is not None and configured is not None and recommended < configured:
@@ -22,8 +23,10 @@ def _shorter(case: Case) -> tuple[str, ...]:
     if not rows:
         return ()
     row = rows[-1]
-    cost = f", {row.requests_over_per_day:.2g} requests a day over it" if row.requests_over_per_day else ""
-    return (f"--max-model-len {row.max_model_len} ({_held(case, pool_tokens, row.max_model_len)}{cost})",)
+    cost = f", requests over it {a_day(row.requests_over_per_day)}" if row.requests_over_per_day else ""
+    held = _held(case, pool_tokens, row.max_model_len)
+    shorter = f"{tokens(row.max_model_len)} tokens a sequence: {held}{cost}"
+    return (f"a context.quantile of {row.quantile:g} in the advisor's configuration ({shorter})",)
 
 
 def _smaller(case: Case) -> tuple[str, ...]:

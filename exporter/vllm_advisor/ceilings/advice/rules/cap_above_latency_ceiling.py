@@ -6,9 +6,9 @@ from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.expected import change_of_cap
-from vllm_advisor.ceilings.advice.words import milliseconds, percent, span
+from vllm_advisor.ceilings.advice.flags import NO_CAP_HELPS, set_cap
+from vllm_advisor.ceilings.advice.words import milliseconds, percent, sequences, span
 from vllm_advisor.ceilings.bound_time import Bound
-from vllm_advisor.ceilings.recommended_form import cap_flags, padding_note
 from vllm_advisor.units import format_duration
 
 __all__ = ["cap_above_latency_ceiling"]
@@ -17,25 +17,20 @@ __all__ = ["cap_above_latency_ceiling"]
 def cap_above_latency_ceiling(case: Case, at: Thresholds) -> Advice | None:
     """Say so where the cap, or what was seen running where it is unknown, is above the ceiling."""
     cap, ceiling = case.cap_at_least, case.latency_ceiling_at_most
-    recommended = case.max_num_seqs.recommended
-    if cap is None or ceiling is None or cap <= max(ceiling, min(recommended or 0, case.latency.high or 0)):
+    if cap is None or ceiling is None or cap <= max(ceiling, case.max_num_seqs.recommended or 0):
         return None
     if case.latency.sequences is None:
-        return _met_nowhere(case, cap, ceiling) if _latency_is_the_cause(case, at) else None
+        return _met_nowhere(case, cap) if _latency_is_the_cause(case, at) else None
     seen = (
         f"The cap is {_cap(case, cap)} and the {case.latency.statistic} time per output token reaches the "
-        f"target of {format_duration(case.latency.slo_tpot_seconds)} at {ceiling} sequences "
+        f"target of {format_duration(case.latency.slo_tpot_seconds)} at {sequences(ceiling)} "
         f"({case.latency.grade}, seen to {case.latency.observed_to}); "
         f"{percent(case.bound_time.ratio_or_zero(Bound.LATENCY))} of {span(case.bound_time.busy_seconds)} "
-        "busy time was over it."
+        "of busy time was over it."
     )
-    wanted = min(ceiling, recommended or ceiling)
-    flags = cap_flags(wanted, case.snapshot.facts.vllm_version)
-    return Advice(
-        Code.CAP_ABOVE_LATENCY_CEILING,
-        seen,
-        f"Set {flags}{padding_note(wanted)}. {change_of_cap(case, cap, wanted)}",
-    )
+    wanted = case.cap_to_set or ceiling
+    action = f"{set_cap(case, wanted)}. {change_of_cap(case, cap, wanted)}"
+    return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, action)
 
 
 def _latency_is_the_cause(case: Case, at: Thresholds) -> bool:
@@ -45,20 +40,25 @@ def _latency_is_the_cause(case: Case, at: Thresholds) -> bool:
     return bound.busy_seconds >= at.observed_seconds and bound.ratio_or_zero(Bound.LATENCY) > memory
 
 
-def _met_nowhere(case: Case, cap: int, ceiling: int) -> Advice:
-    lowest = min(case.latency.curve, key=lambda point: point.concurrency)
+def _met_nowhere(case: Case, cap: int) -> Advice | None:
+    least, wanted = case.least_loaded, case.cap_to_set
+    at_most = case.latency_ceiling_at_most
+    if least is None:
+        return None
     seen = (
         f"The cap is {_cap(case, cap)} and the {case.latency.statistic} time per output token was "
-        f"{milliseconds(lowest.tpot_seconds)} at {lowest.concurrency:.0f} sequences, the fewest seen in "
+        f"{milliseconds(least.tpot_seconds)} at {sequences(least.concurrency)}, the fewest seen in "
         f"{span(case.bound_time.busy_seconds)} of busy time, over the target of "
         f"{format_duration(case.latency.slo_tpot_seconds)}."
     )
+    if wanted is None or not at_most:
+        return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, NO_CAP_HELPS)
     action = (
-        f"Lower --max-num-seqs to {ceiling}, which the ceiling cannot be above, or measure a sweep for the "
-        "number; expect the time per output token to fall and more requests to wait at peaks."
+        f"{set_cap(case, wanted)}: the latency ceiling is not above {at_most} and may be lower, which a "
+        "sweep would tell. Expect the time per output token to fall and more requests to wait at peaks."
     )
     return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, action)
 
 
 def _cap(case: Case, cap: int) -> str:
-    return str(cap) if case.max_num_seqs.configured else f"unknown, {cap} sequences were seen running,"
+    return str(cap) if case.max_num_seqs.configured else f"unknown, {sequences(cap)} seen running,"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
-from vllm_advisor.ceilings.advice.words import tokens
+from vllm_advisor.ceilings.advice.flags import set_cap
+from vllm_advisor.ceilings.advice.words import sequences, tokens
 
 __all__ = ["cap_above_memory_ceiling"]
 
@@ -22,18 +23,19 @@ def cap_above_memory_ceiling(case: Case, _at: Thresholds) -> Advice | None:
     lengths = f", and {expected} of the observed lengths" if expected is not None else ""
     seen = (
         f"The cap is {cap} and the KV pool of {tokens(memory.engine_tokens or memory.predicted_tokens or 0)} "
-        f"tokens holds {memory.sequences} sequences of {tokens(length)} tokens{lengths}."
+        f"tokens holds {sequences(memory.sequences)} of {tokens(length)} tokens{lengths}."
     )
-    wanted = recommended if recommended is not None else _at_most(case, memory.sequences)
-    risk = "only when many are long at once" if expected is not None and cap <= expected else "often"
-    return Advice(
-        Code.CAP_ABOVE_MEMORY_CEILING,
-        seen,
-        f"Set --max-num-seqs {wanted}; expect no more preemptions, which cost work twice and now threaten "
-        f"{risk}.",
-    )
+    action = f"{set_cap(case, case.cap_to_set or memory.sequences)}. {_expected(case, cap)}"
+    return Advice(Code.CAP_ABOVE_MEMORY_CEILING, seen, action)
 
 
-def _at_most(case: Case, sequences: int) -> int:
-    ceiling = case.latency_ceiling_at_most
-    return max(1, sequences if ceiling is None else min(sequences, ceiling))
+def _expected(case: Case, cap: int) -> str:
+    """Say what comes of it: preemptions end where there were some, and cannot begin where there were none."""
+    preemptions, expected = case.snapshot.occupancy.preemptions, case.memory.expected_sequences
+    if preemptions:
+        return (
+            f"Expect preemptions to end, of which there were {tokens(preemptions)}: each does the work of a "
+            "sequence a second time."
+        )
+    when = "if many requests are long at once" if expected is not None and cap <= expected else "under load"
+    return f"Expect the pool never to run out, as it can now {when}."

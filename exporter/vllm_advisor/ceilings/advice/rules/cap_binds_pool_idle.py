@@ -6,9 +6,9 @@ from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.expected import change_of_cap
+from vllm_advisor.ceilings.advice.flags import set_cap
 from vllm_advisor.ceilings.advice.words import percent, span
 from vllm_advisor.ceilings.bound_time import Bound
-from vllm_advisor.ceilings.recommended_form import cap_flags, padding_note
 from vllm_advisor.sources.engine_facts import CapSource
 
 __all__ = ["cap_binds_pool_idle"]
@@ -49,27 +49,27 @@ def _above_ceiling(case: Case, cap: int) -> bool:
 
 def _action(case: Case, cap: int) -> str:
     ceiling, recommended = case.latency_ceiling_at_most, case.max_num_seqs.recommended
-    if ceiling is not None and cap >= ceiling:
+    memory = case.memory.sequences
+    if ceiling is not None and cap >= ceiling * (1 - case.deployment.stability.tolerance_ratio):
         return (
-            f"Add replicas: the cap is already at the latency ceiling of {ceiling}, and a higher one would "
-            "miss the target; expect waiting to fall with each replica."
+            f"Add replicas: the cap is already at the latency ceiling of {ceiling}, beyond which the target "
+            "is missed; expect waiting to fall with each replica."
         )
     if recommended is not None and recommended > cap:
-        flags = cap_flags(recommended, case.snapshot.facts.vllm_version)
-        return f"Set {flags}{padding_note(recommended)}. {change_of_cap(case, cap, recommended)}"
-    if recommended is not None:
+        return f"{set_cap(case, recommended)}. {change_of_cap(case, cap, recommended)}"
+    if recommended is not None or (memory is not None and memory <= cap):
         return (
             f"Lower --max-model-len first: at {case.length_tokens} tokens a sequence memory is only sure to "
-            f"hold {case.memory.sequences}, though observed lengths leave room for "
+            f"hold {memory}, though observed lengths leave room for "
             f"{case.memory.expected_sequences or 'more'}."
         )
+    step = _step(case, cap)
     return (
-        f"Raise --max-num-seqs to {_step(case, cap)} and on, step by step, while time per output token meets "
-        f"its target. {change_of_cap(case, cap, _step(case, cap))}"
+        f"{set_cap(case, step)}, and raise it further in such steps while the time per output token meets "
+        f"its target. {change_of_cap(case, cap, step)}"
     )
 
 
 def _step(case: Case, cap: int) -> int:
-    room = case.memory.expected_sequences or case.memory.sequences
-    step = max(cap + 1, int(cap * _STEP))
-    return step if room is None else max(cap + 1, min(step, room))
+    step, room = max(cap + 1, int(cap * _STEP)), case.memory.sequences
+    return step if room is None else min(step, room)

@@ -6,7 +6,7 @@ from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.memory_options import memory_options
-from vllm_advisor.ceilings.advice.words import fold, tokens
+from vllm_advisor.ceilings.advice.words import fold, sequences, tokens
 from vllm_advisor.units import format_bytes
 
 __all__ = ["ceilings_far_apart"]
@@ -27,7 +27,7 @@ def ceilings_far_apart(case: Case, at: Thresholds) -> Advice | None:
 
 def _memory_lower(case: Case, memory: int, latency: int) -> Advice:
     seen = (
-        f"Memory holds {memory} sequences of {tokens(case.length_tokens or 0)} tokens while latency would "
+        f"Memory holds {sequences(memory)} of {tokens(case.length_tokens or 0)} tokens while latency would "
         f"allow {latency}, {fold(latency / memory)} as many."
     )
     action = f"To raise the memory ceiling: {'; '.join(memory_options(case))}."
@@ -36,11 +36,14 @@ def _memory_lower(case: Case, memory: int, latency: int) -> Advice:
 
 def _latency_lower(case: Case, roomiest: int, latency: int) -> Advice:
     seen = (
-        f"Latency allows {latency} sequences while memory holds {case.memory.sequences} of "
+        f"Latency allows {sequences(latency)} while memory holds {case.memory.sequences} of "
         f"{tokens(case.length_tokens or 0)} tokens each"
     )
     if roomiest != case.memory.sequences:
-        seen += f", or {roomiest} of the observed lengths"
+        seen += (
+            f", and is expected to hold {roomiest} of the lengths observed, which is the number compared, "
+            f"{fold(roomiest / latency)} as many"
+        )
     return Advice(Code.CEILINGS_FAR_APART, f"{seen}.", _use_of_memory(case, latency))
 
 
@@ -52,6 +55,6 @@ def _use_of_memory(case: Case, latency: int) -> str:
     if headroom.spare_bytes is not None:
         held = f"{format_bytes(headroom.spare_bytes)} ({held})"
     return (
-        f"Use the memory headroom: it can hold contexts up to --max-model-len {headroom.longest_tokens}, or "
-        f"{held} of prefix cache, with as many sequences running."
+        f"Use the memory headroom: {held} of prefix cache, or, should requests grow longer, room for "
+        f"{tokens(headroom.longest_tokens)} tokens a sequence, with as many sequences running."
     )

@@ -22,9 +22,8 @@ def context_censored(case: Case, _at: Thresholds) -> Advice | None:
         f"{today}, more than the {percent(1 - case.deployment.context.quantile)} that the percentile leaves "
         "over, so that it is only a lower bound."
     )
-    doubled = "" if configured is None else f", for example --max-model-len {2 * configured},"
     action = (
-        f"Raise the limit on one replica{doubled} and let it see a day of traffic; expect the recommendation "
-        "to be graded measured then."
+        "Let one replica run with twice today's limit for a day of traffic; expect the recommendation to be "
+        "graded measured then."
     )
     return Advice(Code.CONTEXT_CENSORED, seen, action)

@@ -37,7 +37,11 @@ def _lengths(case: Case) -> str | None:
 def _latency(case: Case) -> str | None:
     if case.is_batch or case.latency.grade is not Grade.NONE:
         return None
-    return f"concurrency up to {case.latency.observed_to or 0}, which does not cross the latency target"
+    if case.latency.observed_to is not None:
+        return f"concurrency up to {case.latency.observed_to}, which does not cross the latency target"
+    if not case.snapshot.engines:
+        return "no engine was scraped, so that nothing is known of concurrency"
+    return "no decoding was seen, so that nothing is known of concurrency"
 
 
 def _memory(case: Case) -> str | None:

@@ -21,7 +21,8 @@ def max_model_len_oversized(case: Case, at: Thresholds) -> Advice | None:
     seen = (
         f"--max-model-len is {tokens(configured)}, {fold(configured / recommended)} the "
         f"{tokens(recommended)} that {needs} of {tokens(context.requests)} requests in "
-        f"{span(context.window_seconds)} needs with its margin."
+        f"{span(context.window_seconds)} needs with its margin, rounded up "
+        f"to a multiple of {tokens(case.deployment.context.round_up_to_tokens)}."
     )
     action = f"Set --max-model-len {recommended}. {change_of_length(case, configured, recommended)}"
     return Advice(Code.MAX_MODEL_LEN_OVERSIZED, seen, action)

@@ -29,9 +29,10 @@ def max_tokens_rejecting(case: Case, at: Thresholds) -> Advice | None:
 
 def _action(case: Case) -> str:
     asked = case.snapshot.context.requested.quantile_tokens(case.deployment.context.quantile)
-    limit = f" or set --max-model-len {round(asked or 0)} or more" if asked else ""
+    quantile = case.deployment.context.quantile
+    limit = f" (the {quantile:g} quantile of what they ask for is {tokens(asked)} tokens)" if asked else ""
     return (
-        f"Have clients ask for what they need, by a default or a cap of max_tokens at the gateway,{limit}; "
+        f"Have clients ask for what they need, by a default or a cap of max_tokens at the gateway{limit}; "
         f"expect {percent(case.context.requested_over_recommended_ratio or 0.0)} such requests at the "
         "recommended limit."
     )

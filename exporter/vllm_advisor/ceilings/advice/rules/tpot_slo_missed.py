@@ -5,7 +5,8 @@ from __future__ import annotations
 from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
-from vllm_advisor.ceilings.advice.words import milliseconds, percent, span
+from vllm_advisor.ceilings.advice.flags import NO_CAP_HELPS, typed_cap
+from vllm_advisor.ceilings.advice.words import milliseconds, over_target, percent, sequences, span
 from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.units import format_duration
 
@@ -25,7 +26,7 @@ def tpot_slo_missed(case: Case, at: Thresholds) -> Advice | None:
     seen = (
         f"The {case.deployment.slo.statistic} time per output token was {milliseconds(observed)} over the "
         f"last {span(min(recent.window_seconds, recent.observed_seconds))}, "
-        f"{percent(observed / slo_seconds - 1)} over the target of {format_duration(slo_seconds)}."
+        f"{over_target(observed, slo_seconds)} the target of {format_duration(slo_seconds)}."
     )
     return Advice(Code.TPOT_SLO_MISSED, seen, _action(case))
 
@@ -48,13 +49,35 @@ def _action(case: Case) -> str:
             f"Memory is to blame: {percent(memory)} of busy time was short of it, and preempted requests "
             "wait in the middle of their answer; see memory_binds, and expect both to end together."
         )
-    if ceiling is not None and cap is not None and cap > ceiling:
-        wanted = min(ceiling, case.max_num_seqs.recommended or ceiling)
+    if ceiling == 0:
+        return NO_CAP_HELPS
+    if ceiling is None or cap is None:
         return (
-            f"--max-num-seqs is to blame: it lets {cap} run where the target allows {ceiling} at most; set "
-            f"--max-num-seqs {wanted} or add replicas, and expect the target to be met."
+            "Whether concurrency is to blame is not known yet, for neither is the latency ceiling: measure a "
+            "sweep, and look for longer prompts or another load on the GPU."
         )
+    if cap > ceiling:
+        return f"{_blamed(case, cap, ceiling)}; {_remedy(case, cap, ceiling)}."
     return (
         "The cap is not to blame, for it is no higher than the latency ceiling: look for longer prompts, a "
         "lower --max-num-batched-tokens for less prefill beside decoding, or another load on the GPU."
     )
+
+
+def _blamed(case: Case, cap: int, ceiling: int) -> str:
+    allowed = f"where the target allows {ceiling} at most"
+    if case.max_num_seqs.configured is None:
+        return f"Concurrency is to blame: {sequences(cap)} ran at once {allowed}, and the cap is unknown"
+    return f"--max-num-seqs is to blame: it lets {cap} run {allowed}"
+
+
+def _remedy(case: Case, cap: int, ceiling: int) -> str:
+    """Name the flag where it would lower the cap, and promise the target only where it was seen to be met."""
+    wanted = case.cap_to_set
+    if wanted is None or wanted >= cap:
+        return "add replicas, and expect fewer sequences on each and the time per output token to fall"
+    told = f"set {typed_cap(case, wanted)} or add replicas"
+    if case.latency.sequences is None:
+        return f"{told}; expect the time per output token to fall, to where was not observed yet"
+    met = "the target to be met" if wanted <= ceiling else "the time per output token to come near the target"
+    return f"{told}, and expect {met}"
