@@ -1,5 +1,6 @@
 # make run [TARGET=http://host:8000]   the daemon, on an embedded simulated engine unless TARGET names one
 # make test                            linters, types and every test; what they need is installed first
+# make fuzz [SECONDS=60]               fuzz the access-log parsers, guided by coverage
 # make bench                           ratios against the real alternatives (docs/performance.md)
 # make rules [RUNBOOK_BASE=https://…]  write rules/, and the PrometheusRule in deploy/kubernetes
 # make dashboards [RUNBOOK_BASE=…]     write grafana/dashboards, and the ConfigMaps in deploy/kubernetes
@@ -13,7 +14,7 @@ PYTHON ?= python3
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 DEBIAN_PACKAGES := chromium curl dnsmasq-base fonts-dejavu-core libatomic1 nginx-light prometheus prometheus-alertmanager victoria-metrics
 
-.PHONY: run test lint unit bench rules dashboards metrics image lock debian clean
+.PHONY: run test lint unit fuzz bench rules dashboards metrics image lock debian clean
 
 run: $(VENV)/.runtime
 ifdef TARGET
@@ -34,7 +35,12 @@ unit: $(VENV)/.dev debian
 	$(BIN)/pytest
 
 bench: $(VENV)/.dev debian
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.txt
 	$(BIN)/python bench/run.py
+
+fuzz: $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.txt
+	$(BIN)/python tests/fuzz/fuzz_access_logs.py -max_total_time=$(or $(SECONDS),60) -max_len=6000 -timeout=10 -rss_limit_mb=800 -print_final_stats=1
 
 rules dashboards metrics: $(VENV)/.dev
 	@PYTHONPATH=tools $(BIN)/python -m monitoring $@ $(if $(RUNBOOK_BASE),--runbook-base=$(RUNBOOK_BASE))
@@ -53,6 +59,8 @@ lock: $(VENV)/.dev
 	$(BIN)/pip install --quiet --group lock
 	$(LOCK) --output-file requirements.txt pyproject.toml
 	$(LOCK) --output-file requirements-dev.txt --group dev --constraints requirements.txt pyproject.toml
+	$(LOCK) --output-file requirements-bench.txt --group bench
+	$(LOCK) --output-file requirements-fuzz.txt --group fuzz
 
 $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 with its venv module is needed: run 'apt-get install python3-venv' as root." >&2; exit 1; }
