@@ -15,12 +15,15 @@ from support.advice_pages import (
     logs,
     ramp,
     replayed,
+    text_of,
 )
 from vllm_advisor.ceilings.batch import batch_cap, throughput_knee
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.latency import CurvePoint, CurveSource
 from vllm_advisor.ceilings.memory import MemoryCeiling
 from vllm_advisor.ceilings.recommendation import Binding
+from vllm_advisor.commands.answer import print_recommendation
+from vllm_advisor.web.words import cap_reason
 
 
 def curve(*rates: tuple[float, float]) -> list[CurvePoint]:
@@ -78,12 +81,45 @@ def test_batch_goes_to_the_expected_ceiling_and_beyond_to_the_knee(
     expected: int, hard_limit: int | None, points: list[CurvePoint], sequences: int
 ) -> None:
     """Memory, what was seen to bring more, the knee, and what state layers hold decide in turn."""
-    assert batch_cap(memory(expected, hard_limit), points).sequences == sequences
+    observed_to = int(max((point.concurrency for point in points), default=256))
+    assert batch_cap(memory(expected, hard_limit), points, observed_to).sequences == sequences
+
+
+@pytest.mark.parametrize(
+    ("expected", "sequences", "grade"),
+    [(755, 96, Grade.EXTRAPOLATED), (80, 80, Grade.EXTRAPOLATED), (64, 64, Grade.MEASURED)],
+)
+def test_batch_stays_within_reach_of_what_was_seen(expected: int, sequences: int, grade: Grade) -> None:
+    """With 64 seen at once, 96 is the most whatever memory holds, and beyond 64 it is extrapolated."""
+    cap = batch_cap(memory(expected), curve((32, 3000.0), (64, 4500.0)), 64)
+
+    assert (cap.sequences, cap.grade) == (sequences, grade)
+
+
+def test_batch_without_any_concurrency_is_no_number() -> None:
+    """Memory alone says nothing of throughput."""
+    assert batch_cap(memory(312), [], None).sequences is None
+
+
+def test_what_was_not_seen_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight at once support twelve, the answer says so, and it has no line of a latency ceiling."""
+    script = ramp((2, 4, 8), 600, base=0.020, per_sequence=0.0001)
+    pages = capture(tmp_path / "capture.jsonl", ScriptedEngine(), script)
+    recommendation = replayed(config_file(tmp_path, workload="batch"), [pages])
+    print_recommendation(recommendation)
+
+    assert recommendation.max_num_seqs.recommended == 12
+    assert recommendation.max_num_seqs.grade is Grade.EXTRAPOLATED
+    assert "up to 1.5 times what was seen" in text_of(recommendation, "evidence_thin")
+    assert "At most 8 sequences were seen at once" in cap_reason(recommendation)
+    printed = capsys.readouterr().out
+    assert "latency ceiling" not in printed
+    assert "at most 50ms" not in printed
 
 
 def test_nothing_known_is_no_number() -> None:
     """Neither memory nor throughput: no recommendation."""
-    assert batch_cap(memory(None), []).grade is Grade.NONE
+    assert batch_cap(memory(None), [], None).grade is Grade.NONE
 
 
 def test_the_longest_document_decides_the_length(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ _GAIN_RATIO = 0.02
 """More concurrency must bring more throughput than this to be worth it."""
 _BEYOND_KNEE = 1.2
 """How far past a knee throughput must have been seen not to grow."""
+_REACH = 1.5
+"""How far past the concurrency that was seen a cap may lie (design page)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,26 @@ def throughput_knee(curve: Sequence[CurvePoint]) -> Knee | None:
     return Knee(max(1, math.floor(concurrency)), rate, reached)
 
 
-def batch_cap(memory: MemoryCeiling, curve: Sequence[CurvePoint]) -> BatchCap:
+def batch_cap(memory: MemoryCeiling, curve: Sequence[CurvePoint], observed_to: int | None) -> BatchCap:
     """Return the cap of batch work: up to the expected memory ceiling and beyond, to the throughput knee.
 
     Past the knee more concurrency can lose throughput, whatever memory allows. A knee seen beyond the
-    expected ceiling counts, since the throughput there already pays for preemptions.
+    expected ceiling counts, since the throughput there already pays for preemptions. Where no knee was
+    reached, the cap lies at most 1.5 times beyond the concurrency seen, ``observed_to``.
     """
     knee, expected = throughput_knee(curve), memory.expected_sequences
     if knee is not None and knee.reached:
         limit = memory.hard_limit_sequences or knee.sequences
         return BatchCap(min(knee.sequences, limit), Grade.MEASURED, by_memory=limit < knee.sequences)
-    if expected is None:
+    if expected is None or observed_to is None:
         return BatchCap(None, Grade.NONE, by_memory=False)
+    reach = max(1, math.floor(observed_to * _REACH))
     if knee is not None and knee.sequences > expected:
-        return BatchCap(knee.sequences, weakest(memory.grade, Grade.EXTRAPOLATED), by_memory=True)
-    return BatchCap(expected, memory.grade, by_memory=True)
+        sequences = min(knee.sequences, reach)
+        return BatchCap(sequences, weakest(memory.grade, Grade.EXTRAPOLATED), by_memory=True)
+    sequences = min(expected, reach)
+    grade = memory.grade if sequences <= observed_to else weakest(memory.grade, Grade.EXTRAPOLATED)
+    return BatchCap(sequences, grade, by_memory=sequences == expected)
 
 
 def batch_context_limit(

@@ -43,7 +43,8 @@ class Binding(StrEnum):
     MEMORY = "memory"
     LATENCY = "latency"
     NONE = "none"
-    """No recommendation, or batch work whose throughput peaks below the memory ceiling."""
+    """No recommendation, or batch work that is not taken up to the memory ceiling: throughput peaks below it,
+    or nothing near it was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def _cap(
     """Return max-num-seqs as the evidence has it, and the ceiling it comes from."""
     tolerance_ratio = deployment.stability.tolerance_ratio
     if deployment.workload == "batch":
-        cap = batch_cap(memory, latency.curve)
+        cap = batch_cap(memory, latency.curve, latency.observed_to)
         binding = Binding.MEMORY if cap.by_memory else Binding.NONE
         return _candidate(cap.sequences, cap.grade, tolerance_ratio), binding
     if memory.sequences is None or latency.sequences is None:

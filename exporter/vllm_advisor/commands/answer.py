@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vllm_advisor.ceilings.advice.case import Flag
 from vllm_advisor.ceilings.bound_time import Bound, BoundTime
 from vllm_advisor.ceilings.headroom import Headroom
@@ -21,7 +23,7 @@ def print_recommendation(recommendation: Recommendation) -> None:
         ("--max-num-seqs", _flag(recommendation.max_num_seqs)),
         ("binding ceiling", str(recommendation.binding)),
         ("memory ceiling", _count(recommendation.memory.sequences)),
-        ("latency ceiling", _latency(recommendation.latency)),
+        *_latency(recommendation),
         ("memory headroom", _headroom(recommendation.headroom)),
         ("busy time", _bound_time(recommendation.bound_time)),
     ]
@@ -33,7 +35,15 @@ def print_recommendation(recommendation: Recommendation) -> None:
         print(f"{advice.severity:16} {advice.code}: {advice.text}")
 
 
-def _latency(latency: LatencyCeiling) -> str:
+def _latency(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
+    """Yield the row of the latency ceiling, which batch work does not have."""
+    if recommendation.deployment.workload == "batch":
+        yield "observed to", _count(recommendation.latency.observed_to)
+    else:
+        yield "latency ceiling", _latency_ceiling(recommendation.latency)
+
+
+def _latency_ceiling(latency: LatencyCeiling) -> str:
     target = f"{latency.statistic} time per output token at most {format_duration(latency.slo_tpot_seconds)}"
     observed = f"observed to {_count(latency.observed_to)}"
     return f"{_count(latency.sequences)} ({latency.grade}; {target}, {observed})"

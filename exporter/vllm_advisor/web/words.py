@@ -60,11 +60,29 @@ def cap_reason(recommendation: Recommendation) -> str:
             return f"{binds} Memory would hold {count(memory.sequences)}.{held}"
         case Binding.MEMORY if recommendation.deployment.workload == "batch":
             return f"The memory ceiling binds; batch work has no latency target.{held}"
+        case _ if recommendation.deployment.workload == "batch" and memory.sequences is not None:
+            return f"{_batch_reason(recommendation)}{held}"
         case Binding.MEMORY:
             return f"The memory ceiling binds. Latency would allow {count(latency.sequences)}.{held}"
     if memory.sequences is None:
         return f"The memory ceiling is not known: {memory.reason or 'no engine reported its pool'}."
     return "The latency ceiling is not known yet: traffic has not reached it."
+
+
+def _batch_reason(recommendation: Recommendation) -> str:
+    """Say why batch work stays below the memory ceiling."""
+    seen, cap = recommendation.latency.observed_to, recommendation.max_num_seqs
+    if seen is None or cap.recommended is None:
+        return "No sequences have been seen running yet, and nothing is recommended beyond what was seen."
+    if cap.recommended <= seen:
+        return (
+            "More sequences at once were seen to bring no more throughput; batch work has no latency target."
+        )
+    room = count(recommendation.memory.expected_sequences)
+    return (
+        f"At most {count(seen)} sequences were seen at once, and no more than 1.5 times that is recommended; "
+        f"memory is expected to hold {room} of the lengths seen."
+    )
 
 
 def _held(flag: Flag) -> str:

@@ -13,7 +13,9 @@ __all__ = ["evidence_thin"]
 
 def evidence_thin(case: Case, _at: Thresholds) -> Advice | None:
     """Say which evidence is missing, and what would bring it."""
-    missing = [problem for problem in (_lengths(case), _latency(case), _memory(case)) if problem]
+    missing = [
+        problem for problem in (_lengths(case), _latency(case), _batch(case), _memory(case)) if problem
+    ]
     if not missing:
         return None
     return Advice(
@@ -42,6 +44,21 @@ def _latency(case: Case) -> str | None:
     if not case.snapshot.engines:
         return "no engine was scraped, so that nothing is known of concurrency"
     return "no decoding was seen, so that nothing is known of concurrency"
+
+
+def _batch(case: Case) -> str | None:
+    """Say where batch work is not taken up to what memory is expected to hold."""
+    seen, cap, room = case.latency.observed_to, case.max_num_seqs, case.memory.expected_sequences
+    if not case.is_batch or cap.grade is Grade.MEASURED:
+        return None
+    if seen is None:
+        return "no concurrency, beyond which no --max-num-seqs is given"
+    if cap.recommended is None or room is None or not seen < cap.recommended < room:
+        return None
+    return (
+        f"concurrency up to {seen} of the {room} sequences that memory is expected to hold, so that "
+        "--max-num-seqs is given up to 1.5 times what was seen"
+    )
 
 
 def _memory(case: Case) -> str | None:
