@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from vllm_advisor import __version__
-from vllm_advisor.errors import AdvisorError
+from vllm_advisor.errors import AdvisorError, UsageError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -23,11 +24,20 @@ COMMANDS = {
     "demo": "the daemon beside a simulated engine",
 }
 
+_SUMMARY = "Recommends --max-model-len and --max-num-seqs for vLLM, from what its engines and logs show."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells of wrong usage in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}\n")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 answered, 1 wrong input or no answer, 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog="vllm-advisor", description=__doc__.splitlines()[0])
+    parser = _Parser(prog="vllm-advisor", description=_SUMMARY)
     parser.add_argument("--version", action="version", version=f"vllm-advisor {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = next((word for word in arguments if not word.startswith("-")), None)
@@ -42,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = namespace.run(namespace)
     except AdvisorError as error:
         sys.stderr.write(f"vllm-advisor {namespace.command}: {error}\n")
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         return 1
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
 from vllm_advisor.config_file import load_file, read_file
 from vllm_advisor.config_paths import FilePath, GlobPattern
 from vllm_advisor.config_words import expectation
-from vllm_advisor.errors import InputError
+from vllm_advisor.errors import InputError, UsageError
 from vllm_advisor.sources.target import metrics_url
 
 __all__ = [
@@ -308,7 +308,7 @@ def config_for_target(
     """Return the configuration of one engine given on the command line, everything else at its default.
 
     Raises:
-        InputError: a flag's value is wrong.
+        UsageError: a flag's value is wrong.
     """
     slo = {"tpot": slo_tpot, "quantile": slo_quantile}
     given = {key: value for key, value in slo.items() if value is not None}
@@ -318,4 +318,4 @@ def config_for_target(
     except ValidationError as error:
         problem = error.errors()[0]
         flag = next((f"--slo.{part}" for part in problem["loc"] if part in slo), "--target")
-        raise InputError(expectation(problem), key=flag) from error
+        raise UsageError(expectation(problem), key=flag) from error

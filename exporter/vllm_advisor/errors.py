@@ -1,7 +1,8 @@
 """What a user can cause, as one tree; each prints as one clear line.
 
 AdvisorError            what the commands turn into one line on stderr and exit 1
-├── InputError          a file, a value or a flag is wrong; names file, line and key
+├── InputError          a file or a value is wrong; names file, line and key
+│   └── UsageError      a flag is wrong, missing, or contradicts another; exit 2
 └── EvidenceError       the input is fine and does not allow an answer
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["AdvisorError", "EvidenceError", "InputError"]
+__all__ = ["AdvisorError", "EvidenceError", "InputError", "UsageError"]
 
 
 class AdvisorError(Exception):
@@ -36,3 +37,7 @@ class InputError(AdvisorError):
         self.problem, self.path, self.line, self.key = problem, path, line, key
         place = ":".join(str(part) for part in (path, line) if part is not None)
         super().__init__(": ".join(part for part in (place, key, problem) if part))
+
+
+class UsageError(InputError):
+    """The command line is wrong."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from vllm_advisor.config import AdvisorConfig
-from vllm_advisor.errors import InputError
+from vllm_advisor.errors import UsageError
 
 __all__ = ["WHOLE", "Shard", "parse_shard"]
 
@@ -42,9 +42,9 @@ def parse_shard(text: str) -> Shard:
     """Read ``K/N``, from ``1/N`` to ``N/N``.
 
     Raises:
-        InputError: it is no such pair.
+        UsageError: it is no such pair.
     """
     number, slash, total = text.partition("/")
     if slash and number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total):
         return Shard(int(number), int(total))
-    raise InputError(f"expected a share such as 2/5, not {text!r}", key="--shard")
+    raise UsageError(f"expected a share such as 2/5, not {text!r}", key="--shard")

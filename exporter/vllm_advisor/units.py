@@ -35,9 +35,10 @@ def parse_size_bytes(text: str) -> int:
         ValueError: the text is not a size with its unit.
     """
     match = _SIZE.fullmatch(text)
-    if not match or match[2] not in _BYTES:
+    size_bytes = float(match[1]) * _BYTES.get(match[2], math.nan) if match else math.nan
+    if not math.isfinite(size_bytes):
         raise ValueError(f"expected a size such as 80GB or 79.1GiB, not {text!r}")
-    return round(float(match[1]) * _BYTES[match[2]])
+    return round(size_bytes)
 
 
 def format_duration(seconds: float) -> str:

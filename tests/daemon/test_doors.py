@@ -194,13 +194,18 @@ def run(*arguments: Any, folder: Path) -> subprocess.CompletedProcess[str]:
             ["serve", "--target=a:1", "--web.listen-address=nowhere"],
             "--web.listen-address: expected host:port",
         ),
+        (["serve", "--target=a:1", "--shard=x"], "--shard: expected a share such as 2/5"),
+        (["serve", "--target=a b"], "--target: expected host:port or an address"),
+        (["serve", "--log.level=loud"], "--log.level: invalid choice: 'loud'"),
+        (["recommend"], "give either a daemon's URL or --replay"),
+        (["bogus"], "COMMAND: invalid choice: 'bogus'"),
     ],
 )
 def test_wrong_flag_is_one_line(flags: list[str], words: str, tmp_path: Path) -> None:
-    """A flag that cannot be used is one line on stderr and exit 1."""
+    """A flag that cannot be used is one line on stderr and exit 2."""
     ended = run(*flags, folder=tmp_path)
 
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
 

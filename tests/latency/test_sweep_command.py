@@ -82,7 +82,7 @@ def test_the_file_goes_into_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_it_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --yes and without anybody to ask, no request is sent."""
     with serving(OpenAiServer()) as server:
-        assert main(["sweep", server.url, "--output", str(tmp_path / "s.json")]) == 1
+        assert main(["sweep", server.url, "--output", str(tmp_path / "s.json")]) == 2
         assert not server.bodies
     assert "--yes" in capsys.readouterr().err
 

@@ -11,6 +11,7 @@ import pytest
 from support.memory import DATA, LLAMA_70B, ground_truth, plan_json, plan_text, predicted, saved
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.needs import gpus_for, utilization_for
+from vllm_advisor.cli import main
 
 _CONFIGS = {row["name"]: row["config"] for row in ground_truth()["rows"]}
 _GPU = {"gpu_memory_bytes": 80 * 10**9, "quantization": "fp8"}
@@ -180,10 +181,22 @@ def test_the_text_explains_a_hybrid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--kv-cache-dtype", "fp3"], 1, "--kv-cache-dtype: fp3 is not known"),
-        (["--quantization", "magic"], 1, "--quantization: magic is not known"),
-        (["--speculative-config", "{"], 1, "--speculative-config: expected a JSON object"),
+        (["--kv-cache-dtype", "fp3"], 2, "--kv-cache-dtype: fp3 is not known"),
+        (["--quantization", "magic"], 2, "--quantization: magic is not known"),
+        (["--speculative-config", "{"], 2, "--speculative-config: expected a JSON object"),
         (["--startup-log", "nowhere.log"], 1, "nowhere.log: cannot be read"),
+        (["--speculative-config", '{"num_speculative_tokens": 1e999}'], 2, "expected a JSON object"),
+        (["--startup-log", "config.json"], 1, "config.json: tells of no engine's start"),
+        (["--context-tokens", "0"], 2, "--context-tokens: expected a whole number over zero, not '0'"),
+        (["--context-tokens", "-5"], 2, "--context-tokens: expected a whole number over zero, not '-5'"),
+        (["--round-up-to", "0"], 2, "--round-up-to: expected a whole number over zero, not '0'"),
+        (["--margin", "-1"], 2, "--margin: expected a number from 0 to 10, such as 0.25, not '-1'"),
+        (["--margin", "nan"], 2, "--margin: expected a number from 0 to 10, such as 0.25, not 'nan'"),
+        (["--kv-tokens", "x"], 2, "--kv-tokens: expected a whole number over zero, not 'x'"),
+        (["--gpu-memory", f"{'9' * 400}GB"], 2, "expected a size such as 80GB"),
+        (["--max-model-len", "9" * 400], 2, "expected tokens such as 32768, 32k or auto"),
+        (["--kv-cache-memory", "9" * 5000], 2, "expected a size such as 80GB"),
+        (["-tp", "3"], 1, "--tensor-parallel-size: 64 attention heads do not divide by 3, so vLLM refuses"),
         (["--gpu-memory", "80"], 2, "expected a size such as 80GB"),
         (["--vllm-version", "latest"], 2, "expected a vLLM version such as 0.32.0"),
         (["--gpu-memory-utilization", "92"], 2, "expected a share over 0 and at most 1"),
@@ -191,13 +204,111 @@ def test_the_text_explains_a_hybrid(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_flags_are_named(arguments: list[str], status: int, message: str, tmp_path: Path) -> None:
-    """One line on stderr names the flag; a value that cannot be right exits 1, one that cannot be read 2."""
+    """One line on stderr: exit 2 for a flag that cannot be right, 1 where model or file do not fit."""
     command = [sys.executable, "-m", "vllm_advisor", "plan", "--model-config", saved(tmp_path, LLAMA_70B)]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    if "--gpu-memory" not in arguments:
+        command += ["--gpu-memory", "80GB"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
 
-    assert done.returncode == status
-    assert message in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+    assert message in done.stderr
+
+
+SWEEP = "concurrency,tpot_mean,tpot_p50\n4,0.010,0.009\n16,0.020,0.019\n64,0.050,0.049\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "ceiling", "cap", "note"),
+    [
+        ("40ms", 48, 11, None),
+        ("15ms", 10, 10, None),
+        ("5ms", None, None, "misses a mean time per output token of 5ms at every level, at 4 sequences"),
+        ("90ms", None, 11, "meets a mean time per output token of 90ms at every level, up to 64 sequences"),
+    ],
+)
+def test_a_sweep_that_does_not_cross_tells_on_which_side(
+    target: str, ceiling: int | None, cap: int | None, note: str | None, tmp_path: Path
+) -> None:
+    """Missed everywhere gives no cap; met up to more sequences than memory holds leaves memory to rule."""
+    path = tmp_path / "sweep.csv"
+    path.write_text(SWEEP)
+    answer = plan_json(
+        "--model-config", saved(tmp_path, LLAMA_70B), "--kv-cache-memory", "4GB", "-tp", "4",
+        "--max-model-len", "4096", "--sweep", str(path), "--slo.tpot", target, "--slo.quantile", "mean",
+    )  # fmt: skip
+
+    assert (answer["latency_ceiling"], answer["recommended_max_num_seqs"]) == (ceiling, cap)
+    assert note is None or any(note in one for one in answer["notes"])
+
+
+def test_a_sweep_met_everywhere_below_the_memory_ceiling_gives_no_cap(tmp_path: Path) -> None:
+    """Beyond the last level nothing was measured, so a larger memory ceiling is no answer."""
+    path = tmp_path / "sweep.csv"
+    path.write_text(SWEEP)
+    answer = plan_json(
+        "--model-config", saved(tmp_path, LLAMA_70B), "--kv-cache-memory", "40GB", "-tp", "4",
+        "--max-model-len", "4096", "--sweep", str(path), "--slo.tpot", "90ms", "--slo.quantile", "mean",
+    )  # fmt: skip
+
+    assert (answer["recommended_max_num_seqs"], answer["binding"]) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "words"),
+    [
+        ([], 2, "--slo.tpot: is needed with --sweep"),
+        (
+            ["--slo.tpot=40"],
+            2,
+            "--slo.tpot: expected a duration with its unit|--slo.tpot: expected a duration",
+        ),
+        (["--slo.tpot=40ms", "--slo.quantile=2"], 2, "--slo.quantile: expected mean, or a quantile"),
+        (
+            ["--slo.tpot=40ms"],
+            1,
+            "sweep.csv: tpot_p99: is missing for this --slo.quantile; there is tpot_mean",
+        ),
+    ],
+)
+def test_a_sweep_needs_its_target(
+    flags: list[str], status: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a target, or without the column that the target is about, there is no answer."""
+    path = tmp_path / "sweep.csv"
+    path.write_text(SWEEP)
+    arguments = ["plan", "--model-config", saved(tmp_path, LLAMA_70B), "--sweep", str(path), *flags]
+
+    assert main(arguments) == status
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_length_beyond_the_models_own_is_told(tmp_path: Path) -> None:
+    """An engine refuses to start at such a length, unless told to allow it."""
+    config = saved(tmp_path, LLAMA_70B | {"max_position_embeddings": 8192})
+    beyond = plan_json("--model-config", config, "--max-model-len", "1000000")
+    within = plan_json("--model-config", config, "--max-model-len", "8192")
+
+    assert any("VLLM_ALLOW_LONG_MAX_MODEL_LEN" in note for note in beyond["notes"])
+    assert not any("VLLM_ALLOW_LONG_MAX_MODEL_LEN" in note for note in within["notes"])
+
+
+def test_of_two_lengths_it_is_told_which_counts(tmp_path: Path) -> None:
+    """With --max-model-len beside --context-tokens the traffic's own length is answered."""
+    config = saved(tmp_path, LLAMA_70B)
+    answer = plan_json("--model-config", config, "--context-tokens", "9500", "--max-model-len", "32K")
+
+    assert answer["max_model_len"] == 12288
+    assert any(note.startswith("--context-tokens was used") for note in answer["notes"])
+
+
+def test_a_zero_in_the_config_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A field that is there and zero is not called missing."""
+    path = saved(tmp_path, LLAMA_70B | {"num_attention_heads": 0})
+
+    assert main(["plan", "--model-config", path]) == 1
+    assert "num_attention_heads: expected a whole number over zero, not 0" in capsys.readouterr().err
 
 
 def test_a_config_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

@@ -8,20 +8,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from vllm_advisor.ceilings.context_limit import ContextLimit, TradeoffRow, context_limit
 from vllm_advisor.commands.contexts_reading import read_logs
+from vllm_advisor.commands.flag_sections import validated
+from vllm_advisor.commands.flag_types import count
 from vllm_advisor.config import AccessLogConfig, ContextConfig
-from vllm_advisor.errors import EvidenceError, InputError
+from vllm_advisor.errors import EvidenceError, UsageError
 from vllm_advisor.evidence.lengths import ContextSnapshot
 from vllm_advisor.sources.access_logs import Outcome
 
 __all__ = ["add_arguments", "run"]
-
-_Section = TypeVar("_Section", bound=BaseModel)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--match", action="append", default=[], metavar="PATH=VALUE", help="count only lines with this value"
     )
-    parser.add_argument("--max-model-len", type=int, help="today's limit, to tell what it refuses and cuts")
+    parser.add_argument("--max-model-len", type=count, help="today's limit, to tell what it refuses and cuts")
     parser.add_argument(
         "--kv-tokens",
-        type=int,
+        type=count,
         metavar="TOKENS",
         help="the engine's KV pool, to tell the memory ceiling of each choice",
     )
@@ -59,14 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the files and print.
 
     Raises:
-        InputError: a file or a flag is wrong.
+        InputError: a file cannot be read.
+        UsageError: a flag is wrong.
         EvidenceError: no request with token counts was found.
     """
-    context = _validated(
+    context = validated(
         ContextConfig,
-        quantile=arguments.quantile,
-        margin=arguments.margin,
-        round_up_to=arguments.round_up_to,
+        {
+            "quantile": arguments.quantile,
+            "margin": arguments.margin,
+            "round_up_to": arguments.round_up_to,
+        },
+        {"quantile": "--quantile", "margin": "--margin", "round_up_to": "--round-up-to"},
     )
     tally = read_logs(_access_log(arguments))
     snapshot, counts = tally.lengths.snapshot(0.0), +tally.counts
@@ -86,40 +88,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _choice(row: TradeoffRow, kv_tokens: int | None) -> dict[str, Any]:
-    """Return a row of the trade-off, where the pool is known with how many sequences it holds at full length."""
+    """Return a row of the trade-off, where the pool is known with how many sequences it holds."""
     held = {} if kv_tokens is None else {"memory_ceiling": kv_tokens // row.max_model_len}
     return asdict(row) | held
 
 
 def _access_log(arguments: argparse.Namespace) -> AccessLogConfig:
-    return _validated(
-        AccessLogConfig,
-        paths=tuple(map(str, arguments.files)),
-        format=arguments.format,
-        fields=_pairs(arguments.field, "--field"),
-        pattern=arguments.pattern,
-        models=tuple(arguments.model),
-        match=_pairs(arguments.match, "--match"),
-    )
+    values = {
+        "paths": tuple(map(str, arguments.files)),
+        "format": arguments.format,
+        "fields": _pairs(arguments.field, "--field"),
+        "models": tuple(arguments.model),
+        "match": _pairs(arguments.match, "--match"),
+        "pattern": arguments.pattern,
+    }
+    flags = {"fields": "--field", "models": "--model"}
+    return validated(AccessLogConfig, values, {key: flags.get(key, f"--{key}") for key in values})
 
 
 def _pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not pair[1]), None):
-        raise InputError(f"expected NAME=VALUE, not {wrong!r}", key=flag)
+        raise UsageError(f"expected NAME=VALUE, not {wrong!r}", key=flag)
     return {name: value for name, _, value in pairs}
-
-
-def _validated(section: type[_Section], **values: object) -> _Section:
-    try:
-        return section(**values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        flag = {"fields": "field", "models": "model"}.get(
-            name := str((problem["loc"] or ("pattern",))[0]), name
-        )
-        expected = problem["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
-        raise InputError(expected, key=f"--{flag.replace('_', '-')}") from error
 
 
 def _document(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Outcome]) -> dict[str, Any]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_advisor.ceilings.diagnosis import Diagnosis, diagnose
 from vllm_advisor.ceilings.engine_version import HYBRID_PREFIX_CACHING, HYBRID_PREFIX_CACHING_DEFAULT
 from vllm_advisor.ceilings.kv_pages import Keeps
 from vllm_advisor.ceilings.pool import PoolPrediction
+from vllm_advisor.units import format_duration
+
+if TYPE_CHECKING:
+    from vllm_advisor.ceilings.latency import LatencyCeiling
 
 __all__ = ["AGREEMENT_RATIO", "PlanAnswer", "PlanQuestion", "answer_plan"]
 
@@ -25,8 +29,7 @@ class PlanQuestion:
         max_model_len: the flag as given or logged, -1 for the longest that fits.
         context_tokens: a high percentile of request lengths, from which the limit follows.
         engine_tokens: what the engine reported, at ``reported_len_tokens``.
-        latency_asked: whether a sweep was given.
-        latency_sequences: the ceiling that it gave.
+        latency: what a sweep gave, None without one.
         said: what else there is to say of what was given.
     """
 
@@ -36,8 +39,7 @@ class PlanQuestion:
     round_up_to_tokens: int
     engine_tokens: int | None
     reported_len_tokens: int | None
-    latency_asked: bool
-    latency_sequences: int | None
+    latency: LatencyCeiling | None
     said: tuple[str, ...] = ()
 
 
@@ -112,7 +114,7 @@ def answer_plan(prediction: PoolPrediction, question: PlanQuestion) -> PlanAnswe
         max_concurrency=prediction.max_concurrency(length) if length else None,
         memory_ceiling=ceiling,
         solved_memory_ceiling=solved,
-        latency_ceiling=question.latency_sequences,
+        latency_ceiling=question.latency.sequences if question.latency else None,
         recommended_max_num_seqs=recommended,
         binding=binding,
         engine_tokens=question.engine_tokens,
@@ -141,22 +143,44 @@ def _max_model_len(prediction: PoolPrediction, question: PlanQuestion, notes: li
         notes.append(
             f"No --max-model-len was given; the model's own maximum of {longest:,} tokens was taken."
         )
+    elif question.max_model_len is not None and longest is not None and question.max_model_len > longest:
+        notes.append(
+            f"The model was made for {longest:,} tokens: vLLM refuses a longer --max-model-len unless "
+            "the config scales its positions (rope), or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set."
+        )
     return question.max_model_len or longest
 
 
 def _recommended(question: PlanQuestion, solved: int | None, notes: list[str]) -> tuple[int | None, str]:
     """Return max-num-seqs and the ceiling it comes from."""
-    latency = question.latency_sequences
-    if question.latency_asked and latency is None:
-        notes.append("The sweep does not cross the target, so it gives no latency ceiling.")
-        return None, "none"
+    latency = question.latency
+    if latency is not None and latency.sequences is None:
+        return _without_crossing(latency, solved, notes)
     if solved is None:
         return None, "none"
     if latency is None:
         notes.append("No sweep was given: the recommended cap is the memory ceiling alone.")
-    if latency is not None and latency < solved:
-        return latency, "latency"
+    elif latency.sequences is not None and latency.sequences < solved:
+        return latency.sequences, "latency"
     return (solved, "memory") if solved else (None, "memory")
+
+
+def _without_crossing(
+    latency: LatencyCeiling, solved: int | None, notes: list[str]
+) -> tuple[int | None, str]:
+    target = f"a {latency.statistic} time per output token of {format_duration(latency.slo_tpot_seconds)}"
+    if latency.high is not None:
+        notes.append(
+            f"The sweep misses {target} at every level, at {latency.high + 1:,} sequences already, "
+            "so it gives no latency ceiling."
+        )
+        return None, "none"
+    observed_to = latency.observed_to or 0
+    notes.append(
+        f"The sweep meets {target} at every level, up to {observed_to:,} sequences, "
+        "so the latency ceiling lies above it."
+    )
+    return (solved, "memory") if solved and solved <= observed_to else (None, "none")
 
 
 def _compared(

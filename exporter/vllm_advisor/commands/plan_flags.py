@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
+from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.engine_version import LATEST, parse_version
 from vllm_advisor.ceilings.pool import PoolInputs
 from vllm_advisor.ceilings.weights import QUANTIZATION_BYTES
-from vllm_advisor.errors import InputError
+from vllm_advisor.commands.flag_types import (
+    count,
+    dtype,
+    length,
+    positive,
+    ratio,
+    size,
+    size_or_bytes,
+    version,
+)
+from vllm_advisor.errors import InputError, UsageError
 from vllm_advisor.sources.model_config import ModelConfig
 from vllm_advisor.sources.startup_log import StartupReport
-from vllm_advisor.units import parse_size_bytes
 
-__all__ = ["add_engine_arguments", "engine_flags", "given", "pool_inputs"]
-
-Parsed = TypeVar("Parsed")
-_LENGTH_UNITS = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20}
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+__all__ = ["add_engine_arguments", "engine_flags", "given", "pool_inputs", "refuse_uneven_heads"]
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,57 +34,59 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--model-config", type=Path, required=True, metavar="PATH", help="config.json or its folder"
     )
-    model.add_argument("--parameters", type=_positive, metavar="N", help="such as 70e9; else counted")
-    model.add_argument("--dtype", default=None, help="auto, bfloat16, float16 or float32")
+    model.add_argument("--parameters", type=positive, metavar="N", help="such as 70e9; else counted")
+    model.add_argument("--dtype", type=dtype, help="auto, bfloat16, float16 or float32")
     model.add_argument("--quantization", help="such as fp8, awq, mxfp4; else as the checkpoint says")
-    model.add_argument("--weights-memory", type=_size, metavar="SIZE", help="of one GPU, such as 17.5GB")
+    model.add_argument("--weights-memory", type=size, metavar="SIZE", help="of one GPU, such as 17.5GB")
     memory = parser.add_argument_group("the GPU's memory")
     memory.add_argument(
-        "--gpu-memory", type=_size, metavar="SIZE", help="of one GPU, such as 80GB or 79.19GiB"
+        "--gpu-memory", type=size, metavar="SIZE", help="of one GPU, such as 80GB or 79.19GiB"
     )
     memory.add_argument(
-        "--gpu-memory-utilization", type=_ratio, metavar="RATIO", help="default 0.92; 0.9 to 0.19"
+        "--gpu-memory-utilization", type=ratio, metavar="RATIO", help="default 0.92; 0.9 to 0.19"
     )
     memory.add_argument(
-        "--headroom", type=_size, metavar="SIZE", help="activations, context, graphs; else predicted"
+        "--headroom", type=size, metavar="SIZE", help="activations, context, graphs; else predicted"
     )
     memory.add_argument(
         "--kv-cache-memory",
         "--kv-cache-memory-bytes",
-        type=_bytes,
+        type=size_or_bytes,
         metavar="SIZE",
         help="one GPU's pool, as given",
     )
-    memory.add_argument("--num-gpu-blocks-override", type=_count, metavar="N")
+    memory.add_argument("--num-gpu-blocks-override", type=count, metavar="N")
     _add_cache_arguments(parser)
     _add_scheduler_arguments(parser)
 
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     cache = parser.add_argument_group("the KV cache")
-    cache.add_argument("--kv-cache-dtype", default=None, help="auto, fp8, fp8_e4m3, fp8_e5m2")
-    cache.add_argument("--block-size", type=_count, metavar="TOKENS", help="default 16; 64 for MLA")
-    cache.add_argument("--max-model-len", type=_length, metavar="TOKENS", help="a number, 32k, 32K or auto")
+    cache.add_argument("--kv-cache-dtype", type=dtype, help="auto, fp8, fp8_e4m3, fp8_e5m2")
+    cache.add_argument("--block-size", type=count, metavar="TOKENS", help="default 16; 64 for MLA")
+    cache.add_argument("--max-model-len", type=length, metavar="TOKENS", help="a number, 32k, 32K or auto")
     cache.add_argument("--disable-hybrid-kv-cache-manager", action="store_true")
     caching = argparse.BooleanOptionalAction
     cache.add_argument("--enable-prefix-caching", action=caching, default=None)
-    cache.add_argument("--mamba-ssm-cache-dtype", default="auto")
+    cache.add_argument("--mamba-ssm-cache-dtype", type=dtype, default="auto")
     cache.add_argument("--speculative-config", metavar="JSON", help="as vllm serve takes it")
 
 
 def _add_scheduler_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("ranks and scheduler")
     for name, short in (("tensor", "-tp"), ("pipeline", "-pp"), ("data", "-dp")):
-        group.add_argument(f"--{name}-parallel-size", short, type=_count, metavar="N")
-    group.add_argument("--decode-context-parallel-size", "-dcp", type=_count, metavar="N")
-    group.add_argument("--max-num-seqs", type=_count, metavar="N")
-    group.add_argument("--max-num-batched-tokens", type=_length, metavar="N")
+        group.add_argument(f"--{name}-parallel-size", short, type=count, metavar="N")
+    group.add_argument("--decode-context-parallel-size", "-dcp", type=count, metavar="N")
+    group.add_argument("--max-num-seqs", type=count, metavar="N")
+    group.add_argument("--max-num-batched-tokens", type=length, metavar="N")
     group.add_argument("--async-scheduling", action=argparse.BooleanOptionalAction, default=None)
     group.add_argument("--enforce-eager", action="store_true")
     group.add_argument(
         "--enable-expert-parallel", action="store_true", help="taken; the KV cache is the same"
     )
-    group.add_argument("--vllm-version", type=_version, metavar="VERSION", help=f"default {_dotted(LATEST)}")
+    group.add_argument(
+        "--vllm-version", type=version, metavar="VERSION", help=f"default {'.'.join(map(str, LATEST))}"
+    )
 
 
 def given(arguments: argparse.Namespace, report: StartupReport, name: str, default: Any = None) -> Any:  # noqa: ANN401
@@ -94,25 +99,26 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
     """Put together what the command line and the log say of the engine.
 
     Raises:
-        InputError: a dtype is not known, or the speculative config cannot be read.
+        InputError: the log has a dtype that is not known.
+        UsageError: the speculative config cannot be read.
     """
 
     def flag(name: str, default: Any = None) -> Any:  # noqa: ANN401
         return given(arguments, report, name, default)
 
     tokens, layers = _speculation(flag("speculative_config"), model)
-    length = flag("max_model_len", model.max_len_tokens)
-    version = arguments.vllm_version or (parse_version(report.version) if report.version else LATEST)
+    longest = flag("max_model_len", model.max_len_tokens)
+    release = arguments.vllm_version or (parse_version(report.version) if report.version else LATEST)
     return EngineFlags(
-        version=version,
-        dtype=_dtype("--dtype", flag("dtype", "auto")),
-        kv_cache_dtype=_dtype("--kv-cache-dtype", flag("kv_cache_dtype", "auto")),
+        version=release,
+        dtype=_logged_dtype("--dtype", flag("dtype", "auto")),
+        kv_cache_dtype=_logged_dtype("--kv-cache-dtype", flag("kv_cache_dtype", "auto")),
         tensor_parallel_size=flag("tensor_parallel_size", 1),
         pipeline_parallel_size=flag("pipeline_parallel_size", 1),
         data_parallel_size=flag("data_parallel_size", 1),
         decode_context_parallel_size=flag("decode_context_parallel_size", 1),
         block_size_tokens=flag("block_size"),
-        max_model_len=length if length and length > 0 else None,
+        max_model_len=longest if longest and longest > 0 else None,
         max_num_seqs=flag("max_num_seqs"),
         max_num_batched_tokens=flag("max_num_batched_tokens"),
         async_scheduling=flag("async_scheduling"),
@@ -124,17 +130,31 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
         num_gpu_blocks_override=flag("num_gpu_blocks_override"),
         speculative_tokens=tokens,
         speculative_layers=layers,
-        mamba_ssm_cache_dtype=_dtype("--mamba-ssm-cache-dtype", arguments.mamba_ssm_cache_dtype),
+        mamba_ssm_cache_dtype=arguments.mamba_ssm_cache_dtype,
         enforce_eager=bool(arguments.enforce_eager or report.arguments.get("enforce_eager")),
         utilization=arguments.gpu_memory_utilization or report.utilization_ratio,
     )
+
+
+def refuse_uneven_heads(flags: EngineFlags, model: ModelConfig) -> None:
+    """Refuse ranks that vLLM would not start with (``config/model.py:verify_with_parallel_config``).
+
+    Raises:
+        InputError: the attention heads do not divide by the tensor-parallel ranks.
+    """
+    ranks, heads = flags.tensor_parallel_size, model.attention_heads
+    if heads is not None and heads % ranks:
+        raise InputError(
+            f"{heads} attention heads do not divide by {ranks}, so vLLM refuses to start",
+            key="--tensor-parallel-size",
+        )
 
 
 def pool_inputs(arguments: argparse.Namespace, report: StartupReport) -> PoolInputs:
     """Return what the pool's size follows from; the log's own available memory where no GPU is given.
 
     Raises:
-        InputError: the quantization is not known.
+        UsageError: the quantization is not known.
     """
     quantization = given(arguments, report, "quantization")
     if quantization is not None and quantization not in QUANTIZATION_BYTES:
@@ -159,7 +179,7 @@ def _known_quantization(name: str, *, from_flag: bool) -> str | None:
         and from_flag
         and name not in {"compressed-tensors", "modelopt", "gguf", "torchao", "quark"}
     ):
-        raise InputError(
+        raise UsageError(
             f"{name} is not known; expected one of {', '.join(QUANTIZATION_BYTES)}", key="--quantization"
         )
     return known
@@ -173,8 +193,8 @@ def _speculation(config: str | None, model: ModelConfig) -> tuple[int, int]:
         document = json.loads(config)
         tokens = int(document.get("num_speculative_tokens") or 1)
         method = str(document.get("method") or "mtp")
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise UsageError(
             "expected a JSON object with num_speculative_tokens", key="--speculative-config"
         ) from error
     if "ngram" in method or "suffix" in method:
@@ -182,60 +202,8 @@ def _speculation(config: str | None, model: ModelConfig) -> tuple[int, int]:
     return tokens, model.drafter_layers or 1
 
 
-def _dtype(key: str, value: object) -> str:
-    if value == "auto" or value in DTYPE_BYTES:
-        return str(value)
-    raise InputError(f"{value} is not known; expected auto or one of {', '.join(DTYPE_BYTES)}", key=key)
-
-
-def _checked(parse: Callable[[str], Parsed], text: str) -> Parsed:
+def _logged_dtype(key: str, value: object) -> str:
     try:
-        return parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _size(text: str) -> int:
-    return _checked(parse_size_bytes, text)
-
-
-def _bytes(text: str) -> int:
-    return int(text) if text.isdecimal() else _size(text)
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return _checked(parse_version, text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number over zero, not {text!r}")
-    return int(text)
-
-
-def _positive(text: str) -> float:
-    value = _checked(float, text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number over zero, not {text!r}")
-    return value
-
-
-def _ratio(text: str) -> float:
-    value = _checked(float, text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share over 0 and at most 1, not {text!r}")
-    return value
-
-
-def _length(text: str) -> int:
-    """Read a length as vLLM does: ``32k`` is 32,000, ``32K`` 32,768; ``auto`` gives -1."""
-    if text in {"auto", "-1"}:
-        return -1
-    match = _LENGTH.fullmatch(text)
-    if not match or float(match[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"expected tokens such as 32768, 32k or auto, not {text!r}")
-    return int(float(match[1]) * _LENGTH_UNITS[match[2]])
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(str(part) for part in version)
+        return dtype(str(value))
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"in the startup log: {error}", key=key) from error

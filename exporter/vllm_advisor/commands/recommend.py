@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from vllm_advisor.commands.replay import add_config_arguments, config_of, replay
-from vllm_advisor.errors import EvidenceError, InputError
+from vllm_advisor.errors import EvidenceError, InputError, UsageError
 from vllm_advisor.web.formats import FORMATS
 from vllm_advisor.web.recommendation_json import document
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print each deployment's recommendation; return 1 where none has a number."""
     if (arguments.url is None) == (arguments.replay is None):
-        raise InputError("give either a daemon's URL or --replay")
+        raise UsageError("give either a daemon's URL or --replay")
     if arguments.url is not None:
         found = asyncio.run(_fetched(arguments.url))
     else:

@@ -19,7 +19,7 @@ from vllm_advisor.sources.access_logs import LoggedRequest, read_requests
 from vllm_advisor.sources.capture import read_captures
 from vllm_advisor.sources.page import PageReader
 from vllm_advisor.sources.target import metrics_url
-from vllm_advisor.web.recommendation_json import document
+from vllm_advisor.web.recommendation_json import document, vllm_args
 
 __all__ = ["add_arguments", "add_config_arguments", "config_of", "replay", "run"]
 
@@ -52,14 +52,14 @@ def config_of(arguments: argparse.Namespace) -> AdvisorConfig:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay and print; return 1 when no page of the captures is an engine's."""
+    """Replay and print; return 1 where no deployment got a value for either flag."""
     recommendations = replay(config_of(arguments), arguments.captures)
     if arguments.json:
         print(json.dumps(document(recommendations), allow_nan=False))
     else:
         for recommendation in recommendations:
             print_recommendation(recommendation)
-    return 0
+    return 0 if any(map(vllm_args, recommendations)) else 1
 
 
 def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendation]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vllm_advisor.config import config_for_target, load_config
 from vllm_advisor.daemon import DaemonOptions, run_daemon
-from vllm_advisor.errors import InputError
+from vllm_advisor.errors import UsageError
 from vllm_advisor.logs import FORMATS, LEVELS, configure_logging
 from vllm_advisor.shard import parse_shard
 from vllm_advisor.web.served import DEFAULT_LISTEN_ADDRESS, WebOptions
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the daemon until it is told to stop."""
     configure_logging(log_format=arguments.log_format, level=arguments.log_level)
     if (arguments.config_file is None) == (arguments.target is None):
-        raise InputError("give either --config.file or --target")
+        raise UsageError("give either --config.file or --target")
     if arguments.target is not None:
         config = config_for_target(arguments.target, slo_tpot=arguments.slo_tpot)
     else:

@@ -11,12 +11,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from vllm_advisor.ceilings.latency import LatencyCeiling, sweep_ceiling
+from vllm_advisor.commands.flag_sections import slo_of
 from vllm_advisor.commands.sweep_endpoint import find_endpoint, hand_over, refuse_when_busy
 from vllm_advisor.config import AccessLogConfig, SloConfig
-from vllm_advisor.errors import AdvisorError, EvidenceError, InputError
+from vllm_advisor.errors import AdvisorError, EvidenceError, InputError, UsageError
 from vllm_advisor.sources.access_logs import read_requests
 from vllm_advisor.sources.load.endpoint import Endpoint
 from vllm_advisor.sources.load.requests import RequestSource
@@ -76,10 +75,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep, write the file, print the ceiling.
 
     Raises:
-        InputError: a flag is wrong, or the endpoint refuses the requests.
+        UsageError: a flag is wrong.
+        InputError: the endpoint refuses the requests.
         EvidenceError: the endpoint cannot be reached, serves others, or no level could be measured.
     """
-    slo, limits, lengths = _slo(arguments), _limits(arguments), _lengths(arguments)
+    slo = slo_of(arguments.slo_tpot, arguments.slo_quantile)
+    limits, lengths = _limits(arguments), _lengths(arguments)
     endpoint, longest_tokens = find_endpoint(_named_endpoint(arguments))
     _agree(arguments, endpoint, limits)
     if not arguments.force:
@@ -153,7 +154,7 @@ def _agree(arguments: argparse.Namespace, endpoint: Endpoint, limits: SweepLimit
     if arguments.yes:
         return
     if not sys.stdin.isatty():
-        raise InputError("is needed where nobody can be asked: a sweep loads the server", key="--yes")
+        raise UsageError("is needed where nobody can be asked: a sweep loads the server", key="--yes")
     users = max(limits.levels or (limits.highest,))
     sys.stderr.write(
         f"Load {without_password(endpoint.base)} with up to {users} users at once, for at most "
@@ -173,20 +174,6 @@ def _named_endpoint(arguments: argparse.Namespace) -> Endpoint:
     return replace(plain, ignore_eos=not arguments.no_ignore_eos)
 
 
-def _slo(arguments: argparse.Namespace) -> SloConfig:
-    quantile = arguments.slo_quantile
-    try:
-        wanted = quantile if quantile == "mean" else float(quantile)
-        return SloConfig.model_validate({"tpot": arguments.slo_tpot, "quantile": wanted})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(
-            first["msg"].removeprefix("Value error, "), key=f"--slo.{first['loc'][0]}"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"expected mean, or 0.5 to 0.999, not {quantile!r}", key="--slo.quantile") from error
-
-
 def _limits(arguments: argparse.Namespace) -> SweepLimits:
     return SweepLimits(
         levels=_levels(arguments.levels) if arguments.levels else None,
@@ -203,9 +190,9 @@ def _levels(text: str) -> list[int]:
     try:
         levels = sorted({int(part) for part in text.split(",")})
     except ValueError as error:
-        raise InputError(f"expected whole numbers such as 1,2,4,8, not {text!r}", key="--levels") from error
+        raise UsageError(f"expected whole numbers such as 1,2,4,8, not {text!r}", key="--levels") from error
     if levels[0] < 1:
-        raise InputError("expected levels of at least 1", key="--levels")
+        raise UsageError("expected levels of at least 1", key="--levels")
     return levels
 
 
@@ -213,12 +200,12 @@ def _seconds(text: str, key: str) -> float:
     try:
         return parse_duration_seconds(text)
     except ValueError as error:
-        raise InputError(str(error), key=key) from error
+        raise UsageError(str(error), key=key) from error
 
 
 def _positive(number: int, key: str) -> int:
     if number < 1:
-        raise InputError(f"expected at least 1, not {number}", key=key)
+        raise UsageError(f"expected at least 1, not {number}", key=key)
     return number
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from vllm_advisor.errors import InputError
+from vllm_advisor.errors import InputError, UsageError
 from vllm_advisor.web.access import Access
 from vllm_advisor.web.served import WebOptions
 
@@ -61,7 +61,7 @@ def path_prefix(external_url: str | None) -> str:
     """Return the path that comes before every door's, without a slash at its end.
 
     Raises:
-        InputError: this is no URL.
+        UsageError: this is no URL.
     """
     if external_url is None:
         return ""
@@ -71,12 +71,12 @@ def path_prefix(external_url: str | None) -> str:
         and not external_url.startswith("/")
         and not (url.scheme in {"http", "https"} and url.netloc)
     ):
-        raise InputError(f"expected a URL or a path, not {external_url!r}", key="--web.external-url")
+        raise UsageError(f"expected a URL or a path, not {external_url!r}", key="--web.external-url")
     return url.path.rstrip("/")
 
 
 def _host_and_port(address: str) -> tuple[str | None, int]:
     host, _, port = address.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise InputError(f"expected host:port, not {address!r}", key="--web.listen-address")
+        raise UsageError(f"expected host:port, not {address!r}", key="--web.listen-address")
     return host.strip("[]") or None, int(port)

@@ -43,6 +43,8 @@ class Fields:
             InputError: it is missing or something else.
         """
         value = self.optional_count(*names)
+        if value is None and self.get(*names) is not None:
+            raise self.problem(names[0], "expected a whole number over zero, not 0")
         if value is None:
             raise self.problem(names[0], "is missing, and the KV cache cannot be worked out without it")
         return value

@@ -63,6 +63,7 @@ class ModelConfig:
         name: what the config or its folder calls it.
         caches: what each layer keeps of a sequence, in layer order.
         layers: hidden layers, with or without a cache.
+        attention_heads: query heads, all ranks; None where the config does not say.
         attention_width: query heads times head width, all ranks.
         max_len_tokens: the longest sequence that it was made for.
         dtype: of its parameters, as written.
@@ -91,4 +92,5 @@ class ModelConfig:
     drafter_layers: int = 0
     checkpoint_bytes: int | None = None
     multimodal: bool = False
+    attention_heads: int | None = None
     notes: tuple[str, ...] = ()

@@ -78,8 +78,8 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         )
     hidden = text.optional_count("hidden_size", "n_embd", "d_model", "dim") or 0
     caches = layer_caches(text, model_type, layers)
-    heads = text.optional_count("num_attention_heads", "n_head", "n_heads", "num_heads") or 1
-    width = text.optional_count("head_dim", "attention_head_dim", "kv_channels") or hidden // heads
+    heads = text.optional_count("num_attention_heads", "n_head", "n_heads", "num_heads")
+    width = text.optional_count("head_dim", "attention_head_dim", "kv_channels") or hidden // (heads or 1)
     return ModelConfig(
         name=_name(outer, path),
         architecture=architecture,
@@ -89,7 +89,7 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         hidden_size=hidden,
         vocab_size=text.optional_count("vocab_size", "padded_vocab_size"),
         intermediate_size=_first(text.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size")),
-        attention_width=heads * width,
+        attention_width=(heads or 1) * width,
         max_len_tokens=text.optional_count(
             "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions"
         ),
@@ -100,6 +100,7 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         expert_width=text.optional_count("moe_intermediate_size"),
         drafter_layers=text.optional_count("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
         multimodal=section.prefix != "",
+        attention_heads=heads,
         notes=notes,
     )
 
