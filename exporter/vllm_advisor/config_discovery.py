@@ -30,7 +30,15 @@ def _http_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"expected an address such as http://host:9090, not {text!r}")
+    if parts.username is not None:
+        raise ValueError("user and password belong in basic_auth: an address is shown and logged")
     return text.rstrip("/")
+
+
+def _is_no_secret(header: str) -> str:
+    if header.lower() in {"authorization", "proxy-authorization", "cookie"}:
+        raise ValueError(f"{header} belongs in basic_auth or authorization: headers are shown")
+    return header
 
 
 def _compiles(pattern: str) -> str:
@@ -51,6 +59,7 @@ def _selects(selector: str) -> str:
 _MATCHER = r"[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*\"([^\"\\]|\\.)*\""
 
 HttpUrl = Annotated[Name, AfterValidator(_http_url)]
+HeaderName = Annotated[Name, AfterValidator(_is_no_secret)]
 Regex = Annotated[str, AfterValidator(_compiles)]
 Selector = Annotated[Name, AfterValidator(_selects)]
 """Label matchers; the braces around them are dropped."""
@@ -85,7 +94,7 @@ class HttpClientConfig(Section):
     basic_auth: BasicAuth | None = None
     authorization: Authorization | None = None
     tls_config: TlsConfig = TlsConfig()
-    headers: dict[Name, str] = Field(default_factory=dict)
+    headers: dict[HeaderName, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_authorization(self) -> HttpClientConfig:

@@ -54,6 +54,11 @@ def test_everything_is_taken(tmp_path: Path) -> None:
         ("    dns_sd_configs: [{names: [vllm], type: A}]\n", ":3: deployments[0].dns_sd_configs[0]: port is"),
         ("    file_sd_configs: [{files: [targets.txt]}]\n", "expected a path such as targets/*.json"),
         ("    http_sd_configs: [{url: inventory}]\n", "expected an address such as http://host:9090"),
+        ("    http_sd_configs: [{url: 'http://u:p@inventory'}]\n", "belong in basic_auth"),
+        (
+            "    prometheus: {url: 'http://p', selector: '{a=\"b\"}', headers: {Authorization: secret}}\n",
+            "belongs in basic_auth or authorization",
+        ),
         ("    kubernetes_sd_configs: [{role: node}]\n", "expected 'pod' or 'endpointslice', not 'node'"),
         (
             "    static_configs: [{targets: [a]}]\n    relabel_configs: [{action: keep}]\n",
