@@ -17,6 +17,7 @@ from vllm_advisor.sources.access_logs import LogTail, Outcome
 
 RUNS = 60
 STEPS = 160
+OPEN, CLOSE = os.open, os.close
 
 
 class Killed(BaseException):
@@ -102,9 +103,27 @@ class Turns:
 
     def __init__(self, steps: Iterator[None], chance: random.Random) -> None:
         self.over = self._busy = False
+        self._opened: set[int] = set()
         self._steps, self._chance = steps, chance
         self._going_on = chance.choice((0.02, 0.1, 0.5, 0.9))
         self._kill = chance.choice((0.0, 0.001, 0.01))
+
+    def open(self, *args: Any, **kwargs: Any) -> int:
+        """Open a file, which the system closes when the reader dies."""
+        self.take()
+        descriptor = OPEN(*args, **kwargs)
+        self._opened.add(descriptor)
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """Close a file."""
+        self._opened.discard(descriptor)
+        CLOSE(descriptor)
+
+    def bury(self) -> None:
+        """Close what the dead left open."""
+        for descriptor in list(self._opened):
+            self.close(descriptor)
 
     def before(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a system call that others come before."""
@@ -141,7 +160,9 @@ def test_whoever_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
     prompts: list[int] = []
     tail, polls_left = LogTail(log), 10
     with monkeypatch.context() as patch:
-        for name in ("open", "pread", "stat", "fstat"):
+        patch.setattr(os, "open", turns.open)
+        patch.setattr(os, "close", turns.close)
+        for name in ("pread", "stat", "fstat"):
             patch.setattr(os, name, turns.before(getattr(os, name)))
         limit_bytes = chance.choice((1, 1 << 10, 1 << 14, 1 << 20))
         now_seconds = NOW_SECONDS
@@ -155,7 +176,7 @@ def test_whoever_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
                 state = json.loads(json.dumps(tail.state()))
                 prompts += found
             except Killed:
-                tail.close()
+                turns.bury()
                 tail = LogTail(log, state)
     tail.close()
     assert sorted(prompts) == list(range(1, writer.written + 1))
