@@ -41,6 +41,14 @@ def test_a_target_missed_everywhere_has_no_ceiling() -> None:
     assert (ceiling.sequences, ceiling.low, ceiling.high) == (None, None, 7)
 
 
+def test_a_level_missed_by_a_hair_is_missed() -> None:
+    """200 ms and a rounding error at 8 sequences: the ceiling is not above its interval's end of 7."""
+    ceiling = sweep_ceiling(
+        _sweep({4: 0.1, 8: 0.20000000000000004}), SloConfig(tpot="200ms", quantile="mean")
+    )
+    assert (ceiling.sequences, ceiling.high) == (7, 7)
+
+
 def test_a_missing_quantile_is_stood_in_for_by_the_next_higher() -> None:
     """P99 within the target means p95 within it: a safe ceiling, and not graded measured."""
     levels = _sweep({1: 0.01, 10: 0.03, 20: 0.06}, "p99")

@@ -34,7 +34,7 @@ def sweep_ceiling(sweep: Sweep, slo: SloConfig) -> LatencyCeiling:
     missed = [int(point.concurrency) for point in points if point.tpot_seconds > slo.tpot_seconds]
     sequences, grade = None, Grade.NONE
     if met and missed:
-        sequences = math.floor(_crossing(points, slo.tpot_seconds) + 1e-9)
+        sequences = min(math.floor(_crossing(points, slo.tpot_seconds) + 1e-9), missed[0] - 1)
         grade = Grade.MEASURED if statistic == slo.statistic else Grade.INTERPOLATED
     return LatencyCeiling(
         sequences=sequences,

@@ -123,9 +123,9 @@ class EngineStretches:
         return min(decoding + interval.ttft_seconds, max(decoding, self.running_peak * seconds))
 
     def _made(self, start: _Totals, tokens: float) -> bool:
-        """Tell whether a sequence that ran since a mark has made some tokens (time over TPOT), and all together.
+        """Tell whether one sequence since a mark made some tokens (time over TPOT), and all that ran did.
 
-        A sequence would make many in a second that hardly decoded; a few stray tokens say nothing of requests.
+        Where the engine hardly decodes, time over TPOT is many tokens, and the few there are say nothing.
         """
         totals = self._totals
         decoded = totals.decode_tokens - start.decode_tokens
