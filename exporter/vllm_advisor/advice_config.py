@@ -50,11 +50,11 @@ class Thresholds(Section):
 class StabilityConfig(Section):
     """How long a new value must have held before it is published.
 
-    Only values beyond the published one's own uncertainty count. What protects users, a lower max-num-seqs
-    and a higher max-model-len, does not wait unless told to; the other direction does.
+    Only values beyond their own uncertainty count. What protects users, a lower max-num-seqs and a higher
+    max-model-len, waits for minutes; the other direction for hours.
     """
 
-    protect_after_seconds: SecondsOrZero = Field(0.0, alias="protect_after")
+    protect_after_seconds: SecondsOrZero = Field(180.0, alias="protect_after")
     relax_after_seconds: SecondsOrZero = Field(21600.0, alias="relax_after")
     tolerance_ratio: Ratio = Field(0.05, alias="tolerance")
     """Least difference of max-num-seqs that counts, over the published value."""

@@ -17,6 +17,8 @@ __all__ = ["Candidate", "Pending", "Published", "PublishedFlag", "context_candid
 
 _DEVIATIONS = 1.96
 """Half-width of the interval of a quantile in standard errors: 95%."""
+_NARROWER = 0.5
+"""An interval this much narrower than at publication rests on four times the evidence or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,11 @@ class Candidate:
     low: int
     high: int
     rising_protects: bool = False
+
+    @property
+    def width(self) -> int:
+        """Of the interval of values that are not told apart."""
+        return self.high - self.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class PublishedFlag:
         best_grade: of any evidence that carried it.
         since_seconds: when this value was published.
         supported_seconds: when the evidence last carried a value.
+        width: of its interval when it was published, which shrinks as evidence grows.
         pending: the move that is being waited for.
     """
 
@@ -61,7 +69,12 @@ class PublishedFlag:
     best_grade: Grade
     since_seconds: float
     supported_seconds: float
+    width: int = 0
     pending: Pending | None = None
+
+    def rests_on_little(self, candidate: Candidate) -> bool:
+        """Whether it was published on much less evidence than the candidate has."""
+        return bool(self.width) and candidate.width <= _NARROWER * self.width
 
     def grade_at(self, now_seconds: float) -> Grade:
         """Return the grade now; a value that the evidence no longer carries is beyond what is observed."""
@@ -109,26 +122,36 @@ def settle(
 ) -> PublishedFlag | None:
     """Return what is published of one flag now.
 
-    Better graded evidence does not wait. A value within the candidate's own uncertainty stays. What protects
-    users, a lower max-num-seqs and a higher max-model-len, waits ``protect_after`` (not at all, unless told
-    to). The other direction, and whatever rests on weaker evidence than what stands, waits until it has held
-    as long as the published value had stood, ``relax_after`` at most: young values follow the growing
-    evidence, old ones need a lasting change.
+    A value within the candidate's own uncertainty stays, unless it was published on much less evidence and
+    differs by more than ``tolerance``. A move is published once it has held as long as the published value
+    had stood, so that young values follow the growing evidence; ``protect_after`` at most for what protects
+    users (a lower max-num-seqs, a higher max-model-len), is better graded or rests on much more evidence,
+    and ``relax_after`` at most otherwise, and for whatever rests on weaker evidence than what stands.
     """
     if candidate.value is None:
         kept = previous and now_seconds - previous.supported_seconds <= stability.keep_seconds
         return replace(previous, pending=None) if previous and kept else None
-    fresh = PublishedFlag(candidate.value, candidate.grade, candidate.grade, now_seconds, now_seconds)
+    fresh = PublishedFlag(
+        candidate.value, candidate.grade, candidate.grade, now_seconds, now_seconds, candidate.width
+    )
     if previous is None:
         return fresh
-    if _is_better(candidate.grade, previous.best_grade):
-        return fresh if candidate.value != previous.value else _carried(previous, candidate, now_seconds)
-    if candidate.low <= previous.value <= candidate.high:
+    if _is_the_same(previous, candidate, candidate.value, stability):
         return _carried(previous, candidate, now_seconds)
     pending = _pending(previous, candidate.value, now_seconds)
     if now_seconds - pending.since_seconds >= _wait_seconds(previous, pending, candidate, stability):
         return fresh
     return replace(previous, supported_seconds=now_seconds, pending=pending)
+
+
+def _is_the_same(
+    previous: PublishedFlag, candidate: Candidate, value: int, stability: StabilityConfig
+) -> bool:
+    """Whether what is published is not told apart from the candidate."""
+    if not candidate.low <= previous.value <= candidate.high:
+        return False
+    differs = abs(value - previous.value) > stability.tolerance_ratio * previous.value
+    return not (differs and previous.rests_on_little(candidate))
 
 
 def _carried(previous: PublishedFlag, candidate: Candidate, now_seconds: float) -> PublishedFlag:
@@ -151,9 +174,11 @@ def _wait_seconds(
     previous: PublishedFlag, pending: Pending, candidate: Candidate, stability: StabilityConfig
 ) -> float:
     weaker = _is_better(previous.best_grade, candidate.grade)
-    if pending.rises == candidate.rising_protects and not weaker:
-        return stability.protect_after_seconds
-    return min(stability.relax_after_seconds, pending.since_seconds - previous.since_seconds)
+    better = _is_better(candidate.grade, previous.best_grade)
+    protects = pending.rises == candidate.rising_protects
+    soon = (protects or better or previous.rests_on_little(candidate)) and not weaker
+    longest = stability.protect_after_seconds if soon else stability.relax_after_seconds
+    return min(longest, pending.since_seconds - previous.since_seconds)
 
 
 def context_candidate(

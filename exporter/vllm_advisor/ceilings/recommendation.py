@@ -261,7 +261,7 @@ def _cap(
         cap = batch_cap(memory, latency.curve, latency.observed_to)
         binding = Binding.MEMORY if cap.by_memory else Binding.NONE
         return _candidate(cap.sequences, cap.grade, tolerance_ratio), binding
-    if memory.sequences is None or latency.sequences is None:
+    if not memory.sequences or latency.sequences is None:
         return _candidate(None, Grade.NONE, tolerance_ratio), Binding.NONE
     grade = weakest(memory.grade, latency.grade)
     if memory.sequences <= latency.sequences:

@@ -152,7 +152,7 @@ def _decision(recommendation: Recommendation) -> dict[str, Any]:
     reasons = {
         Binding.LATENCY: "the latency ceiling is below the memory ceiling",
         Binding.MEMORY: "the memory ceiling is the lower one",
-        Binding.NONE: "no ceiling decides: one is not known, or batch work stays at what was seen of throughput",
+        Binding.NONE: "no ceiling decides: one is not known, or batch work stays near what was seen",
     }
     return {
         "vllm_args": vllm_args(recommendation),
