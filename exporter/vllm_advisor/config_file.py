@@ -14,7 +14,7 @@ from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError
 from vllm_advisor.sources.target import without_passwords
 
-__all__ = ["load_file", "read_file"]
+__all__ = ["load_file", "problem_at", "read_file"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -56,9 +56,15 @@ def read_file(path: Path, model: type[Model]) -> tuple[Model | None, list[InputE
     try:
         read = model.model_validate(document, context={"folder": path.parent})
     except ValidationError as error:
-        problems += [_located(problem, root, path) for problem in _causes(error)]
+        problems += [_problem_at(path, root, one["loc"], expectation(one)) for one in _causes(error)]
     problems.sort(key=lambda problem: problem.line or 0)
     return (None if problems else read), problems
+
+
+def problem_at(path: Path, location: Sequence[int | str], problem: str) -> InputError:
+    """Return a problem with a value of a YAML file that was read before."""
+    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return _problem_at(path, root, location, problem)
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
@@ -72,15 +78,16 @@ def _causes(error: ValidationError) -> list[ErrorDetails]:
     ]
 
 
-def _located(problem: ErrorDetails, root: yaml.Node, path: Path) -> InputError:
-    location = problem["loc"]
+def _problem_at(
+    path: Path, root: yaml.Node | None, location: Sequence[int | str], problem: str
+) -> InputError:
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     line = _line_of(root, location)
-    return InputError(expectation(problem), path=path, line=line, key=without_passwords(key) or None)
+    return InputError(problem, path=path, line=line, key=without_passwords(key) or None)
 
 
-def _line_of(root: yaml.Node, location: Sequence[int | str]) -> int:
-    node, line = root, root.start_mark.line + 1
+def _line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int:
+    node, line = root, root.start_mark.line + 1 if root else 1
     for part in location:
         if isinstance(node, yaml.MappingNode):
             found = next(((key, value) for key, value in node.value if key.value == str(part)), None)

@@ -227,6 +227,24 @@ def test_check_config_prints_every_problem(tmp_path: Path, capsys: pytest.Captur
     ]
 
 
+def test_check_config_reads_the_files_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not there, or holds something else, is told at the line that names it."""
+    (tmp_path / "sweep.csv").write_text("users,speed\n1,2\n")
+    engine = "    engine:\n      model_config: none.json\n      startup_log: none.log\n"
+    path = write(tmp_path, MINIMAL + engine + "    sweep: sweep.csv\n")
+
+    assert main(["check-config", str(path)]) == 1
+    column = "concurrency: expected a column named concurrency"
+    missing = "cannot be read: No such file or directory"
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"  {path}:5: deployments[0].engine.model_config: {tmp_path}/none.json: {missing}",
+        f"  {path}:6: deployments[0].engine.startup_log: {tmp_path}/none.log: {missing}",
+        f"  {path}:7: deployments[0].sweep: {tmp_path}/sweep.csv:1: {column}",
+    ]
+
+
 def test_check_config_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --json the problems are a list, and a good file is valid."""
     path = write(tmp_path, MINIMAL)

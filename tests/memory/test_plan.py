@@ -146,6 +146,17 @@ def test_more_ranks_than_kv_heads_do_not_help() -> None:
     assert gpus_for(prediction, 32768, 400) is None
 
 
+def test_gpus_that_do_not_divide_the_heads_are_not_named() -> None:
+    """Of 48 heads 16 ranks have 3 each; of 40 they cannot, so what does not fit 8 has no answer."""
+    found = []
+    for heads in (48, 40):
+        document = LLAMA_70B | {"num_attention_heads": heads, "num_key_value_heads": heads}
+        prediction = predicted(document, EngineFlags(tensor_parallel_size=2), **_GPU)
+        found.append(gpus_for(prediction, 32768, 8))
+
+    assert found == [16, None]
+
+
 def test_without_a_gpu_the_bytes_of_a_token_are_answered(tmp_path: Path) -> None:
     """What does not follow from what was given is null, and the notes say what is missing."""
     answer = plan_json("--model-config", saved(tmp_path, LLAMA_70B), "--max-model-len", "32K")
@@ -260,7 +271,7 @@ def test_a_sweep_met_everywhere_below_the_memory_ceiling_gives_no_cap(tmp_path: 
         (
             ["--slo.tpot=40"],
             2,
-            "--slo.tpot: expected a duration with its unit|--slo.tpot: expected a duration",
+            "--slo.tpot: expected a duration such as 40ms",
         ),
         (["--slo.tpot=40ms", "--slo.quantile=2"], 2, "--slo.quantile: expected mean, or a quantile"),
         (

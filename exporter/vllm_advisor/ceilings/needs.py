@@ -33,10 +33,13 @@ def utilization_for(prediction: PoolPrediction, max_model_len: int, sequences: i
 def gpus_for(prediction: PoolPrediction, max_model_len: int, sequences: int) -> int | None:
     """Return the smallest tensor-parallel size that holds some sequences, None where 64 is too few.
 
+    Ranks that do not divide the attention heads are left out, since vLLM would not start.
     Weights that were given for one GPU are shared out over the larger number.
     """
-    now = prediction.flags.tensor_parallel_size
+    now, heads = prediction.flags.tensor_parallel_size, prediction.model.attention_heads
     for ranks in _RANKS:
+        if heads is not None and heads % ranks:
+            continue
         weights = prediction.inputs.weights_bytes
         inputs = replace(prediction.inputs, weights_bytes=weights * now // ranks if weights else None)
         flags = replace(prediction.flags, tensor_parallel_size=ranks, max_num_seqs=sequences)

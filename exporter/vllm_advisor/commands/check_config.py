@@ -1,4 +1,4 @@
-"""`check-config`: every problem of a configuration file, with its line."""
+"""`check-config`: every problem of a configuration file and of the files that it names, with its line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from vllm_advisor.config import config_problems, load_config
+from vllm_advisor.config_files import file_problems
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check one file; return 1 when something is wrong with it."""
     problems = config_problems(arguments.file)
+    config = None if problems else load_config(arguments.file)
+    problems = problems if config is None else file_problems(arguments.file, config)
     if arguments.json:
         listed = [{"line": one.line, "key": one.key, "problem": one.problem} for one in problems]
         print(json.dumps({"file": str(arguments.file), "valid": not problems, "problems": listed}))
