@@ -40,7 +40,7 @@ bench: $(VENV)/.dev debian
 
 fuzz: $(VENV)/.dev
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-fuzz.txt
-	$(BIN)/python tests/fuzz/fuzz_access_logs.py -max_total_time=$(or $(SECONDS),60) -max_len=6000 -timeout=10 -rss_limit_mb=800 -print_final_stats=1
+	$(BIN)/python tests/fuzz/fuzz_access_logs.py -max_total_time=$(or $(SECONDS),60) -max_len=6000 -timeout=10 -rss_limit_mb=800 -artifact_prefix=$(VENV)/
 
 rules dashboards metrics: $(VENV)/.dev
 	@PYTHONPATH=tools $(BIN)/python -m monitoring $@ $(if $(RUNBOOK_BASE),--runbook-base=$(RUNBOOK_BASE))

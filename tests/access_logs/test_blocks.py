@@ -106,6 +106,14 @@ def test_lines_of_every_kind_both_ways(lines: list[bytes], name: str) -> None:
     both_ways(b"\n".join(lines) + b"\n", format=name)
 
 
+def test_of_two_records_of_one_request_the_first_counts() -> None:
+    """Also where the first is read on its own and the second among many."""
+    lines = [usage_line(number, 2, NOW_SECONDS, request_id=str(number)) for number in range(1, 30)]
+    lines[10:10] = [usage_line(777, 2, NOW_SECONDS, request_id="20", error="", n="1")]
+    one, other = both_ways(b"".join(lines))
+    assert one.counts[Outcome.DUPLICATE] == other.counts[Outcome.DUPLICATE] == 1
+
+
 def test_lines_that_are_alike_are_read_at_once() -> None:
     """After the first line the rest of a block comes as columns."""
     reader = LineReader(log_config())

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of every access-log format, from the sample lines on: ``make fuzz``.
 
-Run as ``python tests/fuzz/fuzz_access_logs.py [-max_total_time=60] [CORPUS]``; needs the dependency group
+Run as ``python tests/fuzz/fuzz_access_logs.py [-max_total_time=60] [CORPUS|INPUT]``; needs the dependency group
 ``fuzz``. Whatever the bytes are, no line raises, every line has an outcome, a served request could have been,
 and reading in blocks comes to what reading line by line does.
 """
@@ -91,13 +91,14 @@ def write_words(path: Path) -> None:
 
 
 def main() -> None:
-    """Fuzz until told to stop, from the samples and from an earlier run's corpus."""
+    """Fuzz until told to stop, from the samples unless a corpus is given; or read one input that is given."""
     with tempfile.TemporaryDirectory() as name:
         corpus, words = Path(name) / "corpus", Path(name) / "words"
         corpus.mkdir()
         write_corpus(corpus)
         write_words(words)
-        atheris.Setup([*sys.argv, f"-dict={words}", str(corpus)], one_input)
+        given = any(not argument.startswith("-") for argument in sys.argv[1:])
+        atheris.Setup([*sys.argv, f"-dict={words}", *([] if given else [str(corpus)])], one_input)
         atheris.Fuzz()
 
 

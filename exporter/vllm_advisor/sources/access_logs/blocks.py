@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.sources.access_logs.fields import FIELD_NAMES, Fields
+from vllm_advisor.sources.access_logs.fields import FIELD_NAMES, Fields, look_up
 from vllm_advisor.sources.access_logs.recent import Recent
+from vllm_advisor.sources.access_logs.records import each_record
 from vllm_advisor.sources.access_logs.request import ServedBlock
-from vllm_advisor.sources.access_logs.values import LONGEST_TOKENS, epoch_seconds
+from vllm_advisor.sources.access_logs.values import LONGEST_TOKENS, BrokenLineError, epoch_seconds
 
 __all__ = ["BlockDecoder"]
 
@@ -64,10 +65,12 @@ class BlockDecoder:
     Args:
         decoder: takes the lines that mean the same, and refuses others.
         columns: where the fields are in what it returns, by name.
+        id_paths: where the id is in records of any kind.
     """
 
     decoder: msgspec.json.Decoder[Any]
     columns: Mapping[str, Callable[[Any], Any]]
+    id_paths: tuple[str, ...]
 
     @classmethod
     def like(cls, record: Mapping[str, Any], fields: Fields) -> BlockDecoder | None:
@@ -92,6 +95,7 @@ class BlockDecoder:
         return cls(
             msgspec.json.Decoder(struct),
             {name: attrgetter(attributes[path]) for name, path in places.items() if name in _KEPT},
+            fields.id,
         )
 
     def decode(
@@ -113,9 +117,17 @@ class BlockDecoder:
             for name, value in self.columns.items():
                 columns[name].extend(map(value, rows))
         served = _served(columns, latest_seconds) if columns["time"] else None
-        if served is None or ("id" in columns and not recent.all_new(columns["id"])):
+        if served is None or not self._is_new(columns.get("id", []), others, recent):
             return None, block.split(b"\n")
         return served, others
+
+    def _is_new(self, names: list[str], others: list[bytes], recent: Recent) -> bool:
+        """Tell whether every name is new, also to the lines that are read later and may stand before it."""
+        if names and others:
+            known = set(names)
+            if any(name in known for line in others for name in _names(line, self.id_paths)):
+                return False
+        return not names or recent.all_new(names)
 
     def _rows(self, piece: memoryview, others: list[bytes]) -> list[Any]:
         """Decode some lines, and add to the others those that cannot be."""
@@ -130,6 +142,15 @@ class BlockDecoder:
             except (msgspec.DecodeError, RecursionError):
                 others.append(line)
         return rows
+
+
+def _names(line: bytes, paths: tuple[str, ...]) -> Iterator[str]:
+    """Return the ids of a line's records, of whatever kind."""
+    try:
+        for record in each_record(msgspec.json.decode(line)):
+            yield str(look_up(record, paths))
+    except (msgspec.DecodeError, RecursionError, BrokenLineError):
+        pass
 
 
 def _pieces(block: bytes) -> Iterator[memoryview]:
