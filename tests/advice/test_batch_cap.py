@@ -111,7 +111,7 @@ def test_what_was_not_seen_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     assert recommendation.max_num_seqs.recommended == 12
     assert recommendation.max_num_seqs.grade is Grade.EXTRAPOLATED
     assert "up to 1.5 times what was seen" in text_of(recommendation, "evidence_thin")
-    assert "At most 8 sequences were seen at once" in cap_reason(recommendation)
+    assert "At most 8 sequences ran at once" in cap_reason(recommendation)
     printed = capsys.readouterr().out
     assert "latency ceiling" not in printed
     assert "at most 50ms" not in printed

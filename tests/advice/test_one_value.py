@@ -107,6 +107,7 @@ def test_a_target_missed_by_one_sequence_alone_is_promised_nowhere(tmp_path: Pat
     assert "No --max-num-seqs is expected to meet this target" in told
     assert "the target to be met" not in told
     assert not [value for value in typed(told, "--max-num-seqs") if int(value) == 1]
+    assert not any(re.search(r"\b1 sequences", advice.text) for advice in recommendation.advice)
 
 
 def test_an_unknown_cap_is_not_blamed(tmp_path: Path) -> None:
@@ -125,6 +126,22 @@ def test_a_missed_target_is_promised_at_the_measured_ceiling(tmp_path: Path) -> 
 
     assert "--max-num-seqs is to blame: it lets 64 run" in text
     assert text.endswith("and expect the target to be met.")
+
+
+def test_ceilings_far_apart_says_what_it_compares(tmp_path: Path) -> None:
+    """The expected ceiling is named as what is compared, and no second --max-model-len is told."""
+    text = text_of(overloaded(tmp_path), "ceilings_far_apart")
+
+    assert "of the lengths observed, which is the number compared" in text
+    assert "--max-model-len" not in text
+
+
+def test_rounding_up_is_said(tmp_path: Path) -> None:
+    """Requests of 700 tokens do not need 1,024 by their margin alone."""
+    pages = capture(tmp_path / "capture.jsonl", ScriptedEngine(), [(Situation(8, 0, 0.1), 300)])
+    text = text_of(replayed(config_file(tmp_path), [pages]), "max_model_len_oversized")
+
+    assert "with its margin, rounded up to a multiple of 1,024" in text
 
 
 def test_preemptions_are_named_only_where_there_were_some(tmp_path: Path) -> None:

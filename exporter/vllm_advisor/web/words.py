@@ -80,7 +80,7 @@ def _batch_reason(recommendation: Recommendation) -> str:
         )
     room = count(recommendation.memory.expected_sequences)
     return (
-        f"At most {count(seen)} sequences were seen at once, and no more than 1.5 times that is recommended; "
+        f"At most {_plural(seen, 'sequence')} ran at once, and no more than 1.5 times that is recommended; "
         f"memory is expected to hold {room} of the lengths seen."
     )
 
@@ -126,10 +126,12 @@ def latency_words(recommendation: Recommendation) -> str:
     latency = recommendation.latency
     if not latency.curve:
         return "No decoding has been seen yet, so there is no curve."
-    words = f"Seen up to {count(latency.observed_to)} sequences at once. The {_target(recommendation)} "
+    words = (
+        f"Seen up to {_plural(latency.observed_to or 0, 'sequence')} at once. The {_target(recommendation)} "
+    )
     if latency.sequences is None:
         return words + "is not crossed by what was seen, so the latency ceiling is not known."
-    words += f"is met up to {count(latency.sequences)} sequences"
+    words += f"is met up to {_plural(latency.sequences, 'sequence')}"
     if latency.low is not None and latency.high is not None:
         words += f", between {count(latency.low)} and {count(latency.high)}"
     return f"{words} ({latency.grade})."
@@ -147,7 +149,7 @@ def memory_words(recommendation: Recommendation) -> str:
     if memory.bytes_per_token is not None:
         words.append(f"A token takes {count(memory.bytes_per_token)} bytes over all GPUs.")
     if memory.sequences is not None and length is not None:
-        words.append(f"That holds {count(memory.sequences)} sequences of {count(length)} tokens.")
+        words.append(f"That holds {_plural(memory.sequences, 'sequence')} of {count(length)} tokens.")
     if memory.predicted_tokens is None and recommendation.prediction is None:
         words.append("With engine.model_config and engine.gpu_memory the pool is worked out and compared.")
     headroom = recommendation.headroom

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vllm_advisor.ceilings.advice.case import Case
-from vllm_advisor.ceilings.advice.words import a_day, milliseconds, percent, tokens
+from vllm_advisor.ceilings.advice.words import a_day, milliseconds, percent, sequences, tokens
 from vllm_advisor.ceilings.latency import CurvePoint
 
 __all__ = ["Operating", "change_of_cap", "change_of_length", "operating_at"]
@@ -50,7 +50,7 @@ def change_of_cap(case: Case, before: int, after: int) -> str:
     tpot = f"{case.latency.statistic} time per output token of {milliseconds(then.tpot_seconds)}"
     rate = _rate(then)
     if now is not None and busiest != after:
-        tpot += f" instead of {milliseconds(now.tpot_seconds)} at {busiest} sequences"
+        tpot += f" instead of {milliseconds(now.tpot_seconds)} at {sequences(busiest)}"
         rate += f" instead of {_rate(now)}" if rate and _rate(now) else ""
     words = ", ".join([tpot, *([f"{rate} output tokens/s an engine"] if rate else [])])
     return f"Expect {words} and {waiting}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_advisor.ceilings.advice.case import Case
-from vllm_advisor.ceilings.advice.words import a_day, tokens
+from vllm_advisor.ceilings.advice.words import a_day, sequences, tokens
 
 __all__ = ["memory_options"]
 
@@ -42,7 +42,7 @@ def _larger(case: Case) -> tuple[str, ...]:
 
 def _times_two(case: Case) -> str:
     memory = case.memory.sequences
-    return "twice as many sequences" if memory is None else f"some {2 * memory} sequences"
+    return "twice as many sequences" if memory is None else f"some {sequences(2 * memory)}"
 
 
 def _pool_tokens(case: Case) -> int | None:
@@ -55,5 +55,5 @@ def _pool_tokens(case: Case) -> int | None:
 
 def _held(case: Case, pool_tokens: int | None, length: int) -> str:
     if length == case.length_tokens and case.memory.sequences is not None:
-        return f"{case.memory.sequences} sequences"
-    return "more sequences" if pool_tokens is None else f"{pool_tokens // length} sequences"
+        return sequences(case.memory.sequences)
+    return "more sequences" if pool_tokens is None else sequences(pool_tokens // length)

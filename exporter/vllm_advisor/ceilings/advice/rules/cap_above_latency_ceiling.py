@@ -61,4 +61,4 @@ def _met_nowhere(case: Case, cap: int) -> Advice | None:
 
 
 def _cap(case: Case, cap: int) -> str:
-    return str(cap) if case.max_num_seqs.configured else f"unknown, {sequences(cap)} seen running,"
+    return str(cap) if case.max_num_seqs.configured else f"unknown ({sequences(cap)} ran at once)"
