@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of every access-log format, from the sample lines on: ``make fuzz``.
 
-Run as ``python tests/fuzz/fuzz_access_logs.py [-max_total_time=60] [CORPUS|INPUT]``; needs the dependency group
+Run as ``python tests/fuzz/fuzz_access_logs.py [-max_total_time=60] [INPUT]``; needs the dependency group
 ``fuzz``. Whatever the bytes are, no line raises, every line has an outcome, a served request could have been,
 and reading in blocks comes to what reading line by line does.
 """
