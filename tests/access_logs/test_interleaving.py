@@ -15,7 +15,7 @@ import pytest
 from support.access_logs import NOW_SECONDS, log_config, prompts_of, usage_line
 from vllm_advisor.sources.access_logs import LogTail, Outcome
 
-RUNS = 60
+RUNS = 30
 STEPS = 160
 OPEN, CLOSE = os.open, os.close
 

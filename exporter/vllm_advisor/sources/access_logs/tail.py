@@ -15,7 +15,7 @@ from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import Logged, Outcome
 from vllm_advisor.sources.access_logs.tail_file import TailedFile, identity_of, size_and_time
-from vllm_advisor.sources.access_logs.tail_mark import Mark
+from vllm_advisor.sources.access_logs.tail_mark import EDGE_BYTES, Mark
 from vllm_advisor.sources.access_logs.tail_source import LogSource, open_source
 
 __all__ = ["LogTail"]
@@ -160,8 +160,12 @@ class LogTail:
             identity in self._files
             or identity in self._done
             or not source.read(0, 1)
-            or any(file.holds(source) for file in self._files.values())
+            or any(file.holds(source) for file in self._alike(source))
         )
+
+    def _alike(self, source: LogSource) -> list[TailedFile]:
+        start = source.read(0, EDGE_BYTES)
+        return [file for file in self._files.values() if file.may_begin_as(start)]
 
     def _may_be_copy(self, source: LogSource) -> bool:
         """Tell whether a file may copy one truncated just now, or come to hold what was read before."""
@@ -172,7 +176,7 @@ class LogTail:
 
     def _begin_new(self, source: LogSource) -> bool:
         """Begin a file, instead of the copy of its beginning if one is followed."""
-        shorter = next((file for file in self._files.values() if file.is_held_by(source)), None)
+        shorter = next((file for file in self._alike(source) if file.is_held_by(source)), None)
         begun = self._begin(source, shorter.mark() if shorter and shorter.position else None)
         if begun and shorter:
             del self._files[shorter.identity]

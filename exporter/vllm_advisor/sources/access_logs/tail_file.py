@@ -54,13 +54,18 @@ class TailedFile:
 
     def is_intact(self) -> bool:
         """Tell whether the file still holds what was read; a compressed one is not written in place."""
-        if self.is_packed:
+        if self.is_packed or not self.position:
             return True
         at = self.position - len(self._tail)
         return (
             self._source.read(0, len(self._head)) == self._head
             and self._source.read(at, len(self._tail)) == self._tail
         )
+
+    def may_begin_as(self, start: bytes) -> bool:
+        """Tell from memory alone whether what was read may begin with the same bytes as another file."""
+        both = min(len(start), len(self._head))
+        return self._head[:both] == start[:both]
 
     def resumes(self, mark: Mark) -> bool:
         """Tell whether the file was still whole when all that a mark stands for had been taken up."""
