@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("page_parsing.py", "scraping.py", "status_page.py", "fleet.py", "backfill.py")
+BENCHMARKS = (
+    "page_parsing.py",
+    "scraping.py",
+    "status_page.py",
+    "fleet.py",
+    "backfill.py",
+    "latency_accuracy.py",
+    "lengths_contexts.py",
+    "restore.py",
+)
 
 
 def main() -> int:
