@@ -196,6 +196,8 @@ def run(*arguments: Any, folder: Path) -> subprocess.CompletedProcess[str]:
         ),
         (["serve", "--target=a:1", "--shard=x"], "--shard: expected a share such as 2/5"),
         (["serve", "--target=a b"], "--target: expected host:port or an address"),
+        (["serve", "--config.file=a", "--slo.tpot=40ms"], "--slo.tpot: goes with --target"),
+        (["replay", "a", "--config.file=a", "--slo.tpot=40ms"], "a configuration file has its own"),
         (["serve", "--log.level=loud"], "--log.level: invalid choice: 'loud'"),
         (["recommend"], "give either a daemon's URL or --replay"),
         (["bogus"], "COMMAND: invalid choice: 'bogus'"),

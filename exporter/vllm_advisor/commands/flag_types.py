@@ -19,6 +19,8 @@ _LENGTH_UNITS = {"": 1, "k": 1000, "K": 1024, "m": 10**6, "M": 2**20}
 _LENGTH = re.compile(r"(\d{1,12}(?:\.\d+)?)([kKmM]?)", re.ASCII)
 _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 _LARGEST_MARGIN_RATIO = 10
+_LARGEST = 10**15
+"""Of parameters or bytes; what is larger is a slip."""
 
 
 def count(text: str) -> int:
@@ -31,7 +33,7 @@ def count(text: str) -> int:
 def positive(text: str) -> float:
     """Read a number over zero."""
     value = _number(text)
-    if not 0 < value < math.inf:
+    if not 0 < value <= _LARGEST:
         raise argparse.ArgumentTypeError(f"expected a number over zero, not {text!r}")
     return value
 
@@ -74,7 +76,10 @@ def dtype(text: str) -> str:
 
 def size(text: str) -> int:
     """Read a size with its unit, in bytes."""
-    return _checked(parse_size_bytes, text)
+    size_bytes = _checked(parse_size_bytes, text)
+    if size_bytes > _LARGEST:
+        raise argparse.ArgumentTypeError(f"expected a size such as 80GB, at most 1000TB, not {text!r}")
+    return size_bytes
 
 
 def size_or_bytes(text: str) -> int:

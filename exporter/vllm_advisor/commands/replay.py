@@ -13,7 +13,7 @@ from pathlib import Path
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.commands.answer import print_recommendation
 from vllm_advisor.config import AdvisorConfig, config_for_target, load_config
-from vllm_advisor.errors import EvidenceError
+from vllm_advisor.errors import EvidenceError, UsageError
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.access_logs import LoggedRequest, read_requests
 from vllm_advisor.sources.capture import read_captures
@@ -44,9 +44,12 @@ def config_of(arguments: argparse.Namespace) -> AdvisorConfig:
     """Return the configuration that the flags name, or that of one engine with the target they give.
 
     Raises:
-        InputError: the file or a flag is wrong.
+        InputError: the file is wrong.
+        UsageError: a flag is.
     """
     if arguments.config_file:
+        if arguments.slo_tpot is not None or arguments.slo_quantile is not None:
+            raise UsageError("a configuration file has its own --slo.tpot and --slo.quantile")
         return load_config(arguments.config_file)
     return config_for_target("capture", slo_tpot=arguments.slo_tpot, slo_quantile=arguments.slo_quantile)
 

@@ -77,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logging(log_format=arguments.log_format, level=arguments.log_level)
     if (arguments.config_file is None) == (arguments.target is None):
         raise UsageError("give either --config.file or --target")
+    if arguments.target is None and arguments.slo_tpot is not None:
+        raise UsageError("goes with --target: a configuration file has its own", key="--slo.tpot")
     if arguments.target is not None:
         config = config_for_target(arguments.target, slo_tpot=arguments.slo_tpot)
     else:
