@@ -208,7 +208,12 @@ def test_the_text_explains_a_hybrid(tmp_path: Path) -> None:
         (["--max-model-len", "9" * 400], 2, "expected tokens such as 32768, 32k or auto"),
         (["--kv-cache-memory", "9" * 5000], 2, "expected a size such as 80GB"),
         (["--parameters", "1e308"], 2, "--parameters: expected a number over zero"),
-        (["--weights-memory", "9e90GB"], 2, "--weights-memory: expected a size such as 80GB, at most 1000TB"),
+        (
+            ["--weights-memory", "9e90GB"],
+            2,
+            "--weights-memory: expected a size such as 80GB, over 0 to 1000TB",
+        ),
+        (["--gpu-memory", "0GB"], 2, "--gpu-memory: expected a size such as 80GB, over 0 to 1000TB"),
         (["-tp", "3"], 1, "--tensor-parallel-size: 64 attention heads do not divide by 3, so vLLM refuses"),
         (["--gpu-memory", "80"], 2, "expected a size such as 80GB"),
         (["--vllm-version", "latest"], 2, "expected a vLLM version such as 0.32.0"),

@@ -129,8 +129,8 @@ def test_what_if_without_a_change_changes_nothing(demo: DaemonProcess) -> None:
     [
         ("slo_tpot_ms=0", "slo_tpot_ms: expected a number over 0"),
         ("slo_tpot_ms=soon", "slo_tpot_ms: expected a number"),
-        ("quantile=1", "quantile: expected less than 1"),
-        ("gpus=1.5", "gpus: expected a valid integer"),
+        ("quantile=1", "quantile: expected a number under 1"),
+        ("gpus=1.5", "gpus: expected a whole number"),
         ("kv_cache_dtype=int3", "kv_cache_dtype: expected 'auto', 'bfloat16' or 'fp8'"),
         ("color=red", "color: unknown key"),
     ],

@@ -77,8 +77,8 @@ def dtype(text: str) -> str:
 def size(text: str) -> int:
     """Read a size with its unit, in bytes."""
     size_bytes = _checked(parse_size_bytes, text)
-    if size_bytes > _LARGEST:
-        raise argparse.ArgumentTypeError(f"expected a size such as 80GB, at most 1000TB, not {text!r}")
+    if not 0 < size_bytes <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"expected a size such as 80GB, over 0 to 1000TB, not {text!r}")
     return size_bytes
 
 
