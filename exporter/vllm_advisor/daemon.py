@@ -130,10 +130,8 @@ class Daemon:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        for target in self._targets():
-            target.stop()
         for deployment in self._deployments.values():
-            await deployment.logs.stop()
+            await deployment.stop()
         await self._listener.stop()
         if self._session:
             await self._session.close()

@@ -85,12 +85,20 @@ class Deployment:
             self.store.follow(session, clock)
         self.logs.follow(clock, telemetry)
 
+    async def stop(self) -> None:
+        """Stop to look for anything; what was read stands in the evidence."""
+        self._stop_looking()
+        await self.logs.stop()
+
     def close(self) -> None:
         """Stop to look for anything, and give every file back."""
+        self._stop_looking()
+        self.logs.close()
+
+    def _stop_looking(self) -> None:
         self.finder.close()
         if self.store:
             self.store.close()
-        self.logs.close()
         for target in self.targets:
             target.stop()
 

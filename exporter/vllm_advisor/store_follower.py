@@ -28,6 +28,9 @@ _LONGEST_STRETCH_SECONDS = 1800.0
 _SAMPLES_AT_ONCE = 400_000
 _BEHIND_SECONDS = 300.0
 _PROGRESS_SECONDS = 10.0
+_PATIENCE_SECONDS = 5.0
+"""How long a store that fails keeps scraping and advice waiting."""
+_RETRY_SECONDS = 1.0
 _PAGES_AT_ONCE = 100
 
 log = structlog.get_logger()
@@ -95,12 +98,17 @@ class StoreFollower:
             self._following.cancel()
 
     async def _follow(self, api: StoreApi, clock: SteadyClock) -> None:
+        well_seconds = time.monotonic()
         while True:
             try:
                 await self._catch_up(api, clock)
+                well_seconds = time.monotonic()
                 self._note("")
             except AnswerError as error:
                 self._note(str(error))
+            if self._fails and self.is_catching_up and time.monotonic() - well_seconds < _PATIENCE_SECONDS:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
             self.is_catching_up = False
             await asyncio.sleep(self._config.interval_seconds)
 

@@ -125,8 +125,8 @@ async def test_pages_of_a_scraped_engine_go_on_its_own_line(past: tuple[str, lis
     assert names == {f"http://{INSTANCES[0]}/metrics": len(pages) // 2, INSTANCES[1]: len(pages) // 2}
 
 
-async def test_a_store_that_does_not_answer_holds_nothing_up(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nobody listens, scraping and advice go ahead at once."""
+async def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
+    """Where nobody listens, scraping and advice go ahead after some seconds."""
     followed = follower(Recording(f"http://127.0.0.1:{free_port()}"))
     await caught_up(followed)
     assert followed.state()["position_seconds"] is None

@@ -184,6 +184,14 @@ def test_two_daemons_publish_the_same(stores: Stores, tmp_path: Path) -> None:
     assert one == other
 
 
+def test_a_stop_in_the_middle_is_quiet(stores: Stores, tmp_path: Path) -> None:
+    """Told to stop while it reads the past, the daemon stops at once, and says nothing of it but that."""
+    with daemon_process(fresh_daemon(tmp_path, both(stores)), tmp_path) as daemon:
+        wait_for(lambda: any(event["msg"].startswith("reading") for event in daemon.log()), "the past")
+        assert daemon.stop() < 5
+        assert {event["level"] for event in daemon.log()} == {"info"}, daemon.log()
+
+
 def test_recorded_minutes_lead_to_the_same(stores: Stores, tmp_path: Path) -> None:
     """The shipped rules record a quarter of the samples, and the ceilings are those of all of them."""
     expected = by_pages(stores.pages)
@@ -193,7 +201,7 @@ def test_recorded_minutes_lead_to_the_same(stores: Stores, tmp_path: Path) -> No
         deployment = DEPLOYMENT | {"name": "recorded", "prometheus": store}
         with daemon_process(fresh_daemon(tmp_path / "daemon", [deployment]), tmp_path) as daemon:
             got = wait_for(lambda: recommended(daemon), "an answer", seconds=60)["recorded"]
-    assert got["ceilings"]["latency"]["grade"] == "measured"
+            assert got["ceilings"]["latency"]["grade"] == "measured", daemon.log()
     assert got["ceilings"]["memory"]["sequences"] == expected["ceilings"]["memory"]["sequences"]
     latency = expected["ceilings"]["latency"]["sequences"]
     assert got["ceilings"]["latency"]["sequences"] == pytest.approx(latency, rel=0.03)
