@@ -93,7 +93,7 @@ class GlobalConfig(Section):
 
     scrape_interval_seconds: Seconds = Field(5.0, alias="scrape_interval")
     scrape_timeout_seconds: Seconds = Field(4.0, alias="scrape_timeout")
-    evaluation_interval_seconds: Seconds = Field(10.0, alias="evaluation_interval")
+    evaluation_interval_seconds: Seconds = Field(15.0, alias="evaluation_interval")
     page_limit_bytes: Bytes = Field(32_000_000, alias="page_limit")
 
     @model_validator(mode="after")
