@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from vllm_advisor.addresses import metrics_url
 from vllm_advisor.advice_config import StabilityConfig, Thresholds
 from vllm_advisor.config_discovery import Discovery
 from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
@@ -23,7 +24,6 @@ from vllm_advisor.config_file import load_file, read_file
 from vllm_advisor.config_paths import FilePath, GlobPattern
 from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError, UsageError
-from vllm_advisor.sources.target import metrics_url
 
 __all__ = [
     "AccessLogConfig",

@@ -10,9 +10,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from vllm_advisor.addresses import without_passwords
 from vllm_advisor.config_words import expectation
 from vllm_advisor.errors import InputError
-from vllm_advisor.sources.target import without_passwords
 
 __all__ = ["load_file", "problem_at", "read_file"]
 

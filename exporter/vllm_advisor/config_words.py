@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic_core import ErrorDetails
 
-from vllm_advisor.sources.target import without_passwords
+from vllm_advisor.addresses import without_passwords
 
 __all__ = ["expectation"]
 

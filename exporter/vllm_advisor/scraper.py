@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import structlog
 
+from vllm_advisor.addresses import base_url, metrics_url, without_password
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import GlobalConfig
 from vllm_advisor.pipeline import DeploymentPipeline
@@ -18,7 +19,6 @@ from vllm_advisor.sources.engine_doors import fetch_facts
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.page import Page, PageReader, Problem
 from vllm_advisor.sources.scrape import Fetched, Outcome, fetch_page
-from vllm_advisor.sources.target import base_url, metrics_url, without_password
 from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["Scraper", "Target"]

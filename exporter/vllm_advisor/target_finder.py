@@ -9,10 +9,10 @@ from contextlib import aclosing
 import aiohttp
 import structlog
 
+from vllm_advisor.addresses import metrics_url
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.sources.discovery import Found, Listing, listings, relabel, target_name
 from vllm_advisor.sources.engine_facts import EngineFacts
-from vllm_advisor.sources.target import metrics_url
 
 __all__ = ["TargetFinder"]
 

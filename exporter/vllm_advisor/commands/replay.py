@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
+from vllm_advisor.addresses import metrics_url
 from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.commands.answer import print_recommendation
 from vllm_advisor.config import AdvisorConfig, config_for_target, load_config
@@ -18,7 +19,6 @@ from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.access_logs import LoggedRequest, read_requests
 from vllm_advisor.sources.capture import read_captures
 from vllm_advisor.sources.page import PageReader
-from vllm_advisor.sources.target import metrics_url
 from vllm_advisor.web.recommendation_json import document, vllm_args
 
 __all__ = ["add_arguments", "add_config_arguments", "config_of", "replay", "run"]

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from vllm_advisor.addresses import without_password
 from vllm_advisor.ceilings.latency import LatencyCeiling, sweep_ceiling
 from vllm_advisor.commands.flag_sections import slo_of
 from vllm_advisor.commands.sweep_endpoint import find_endpoint, hand_over, refuse_when_busy
@@ -21,7 +22,6 @@ from vllm_advisor.sources.load.endpoint import Endpoint
 from vllm_advisor.sources.load.requests import RequestSource
 from vllm_advisor.sources.load.sweep import SweepLimits, SweepPlan, SweepRun, run_sweep
 from vllm_advisor.sources.sweep_file import SweepLevel, sweep_to_document
-from vllm_advisor.sources.target import without_password
 from vllm_advisor.units import format_duration, parse_duration_seconds
 
 __all__ = ["add_arguments", "run"]

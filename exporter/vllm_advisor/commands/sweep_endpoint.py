@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from vllm_advisor.addresses import without_password
 from vllm_advisor.errors import EvidenceError, InputError
 from vllm_advisor.sources.load.endpoint import Endpoint
 from vllm_advisor.sources.load.watch import Busy, busy
-from vllm_advisor.sources.target import without_password
 
 __all__ = ["find_endpoint", "hand_over", "refuse_when_busy"]
 

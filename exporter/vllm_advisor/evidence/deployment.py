@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vllm_advisor.addresses import without_password
 from vllm_advisor.evidence.interval import counters_fell, interval_between
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
@@ -15,7 +16,6 @@ from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
 from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
 from vllm_advisor.sources.engine_sample import EngineSample
-from vllm_advisor.sources.target import without_password
 
 __all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
+from vllm_advisor.addresses import base_url, without_password
 from vllm_advisor.errors import EvidenceError, InputError
-from vllm_advisor.sources.target import base_url, without_password
 
 __all__ = ["Endpoint", "Outcome", "Timed", "stream"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_advisor.sources.target import base_url, metrics_url, without_password
+from vllm_advisor.addresses import base_url, metrics_url, without_password
 
 
 @pytest.mark.parametrize(
