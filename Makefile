@@ -56,7 +56,7 @@ debian:
 	else echo "These Debian packages are needed by the tests: run 'apt-get install" $$missing"' as root." >&2; exit 1; fi
 
 lock: $(VENV)/.dev
-	$(BIN)/pip install --quiet --group lock
+	$(BIN)/pip install --quiet "uv>=0.5"
 	$(LOCK) --output-file requirements.txt pyproject.toml
 	$(LOCK) --output-file requirements-dev.txt --group dev --constraints requirements.txt pyproject.toml
 	$(LOCK) --output-file requirements-bench.txt --group bench
