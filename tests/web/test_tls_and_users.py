@@ -218,4 +218,4 @@ def test_wrong_flag_is_one_line(tmp_path: Path, flags: list[str], problem: str) 
         check=False,
     )
 
-    assert (run.returncode, run.stderr) == (1, f"vllm-advisor serve: {problem}\n")
+    assert (run.returncode, run.stderr) == (2, f"vllm-advisor serve: {problem}\n")
