@@ -201,15 +201,15 @@ def test_mistake_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "problem"),
+    ("flags", "status", "problem"),
     [
-        (["--web.listen-address=nowhere"], "--web.listen-address: expected host:port, not 'nowhere'"),
-        (["--web.external-url=ftp://x"], "--web.external-url: expected a URL or a path, not 'ftp://x'"),
-        (["--web.config.file=/nothing.yml"], "/nothing.yml: cannot be read: No such file or directory"),
+        (["--web.listen-address=nowhere"], 2, "--web.listen-address: expected host:port, not 'nowhere'"),
+        (["--web.external-url=ftp://x"], 2, "--web.external-url: expected a URL or a path, not 'ftp://x'"),
+        (["--web.config.file=/nothing.yml"], 1, "/nothing.yml: cannot be read: No such file or directory"),
     ],
 )
-def test_wrong_flag_is_one_line(tmp_path: Path, flags: list[str], problem: str) -> None:
-    """A wrong flag ends the start with one line that names it."""
+def test_wrong_flag_is_one_line(tmp_path: Path, flags: list[str], status: int, problem: str) -> None:
+    """A wrong flag, or a file that is not there, ends the start with one line that names it."""
     run = subprocess.run(
         [sys.executable, "-m", "vllm_advisor", *serve_command(tmp_path, *flags)],
         cwd=tmp_path,
@@ -218,4 +218,4 @@ def test_wrong_flag_is_one_line(tmp_path: Path, flags: list[str], problem: str) 
         check=False,
     )
 
-    assert (run.returncode, run.stderr) == (2, f"vllm-advisor serve: {problem}\n")
+    assert (run.returncode, run.stderr) == (status, f"vllm-advisor serve: {problem}\n")
