@@ -39,7 +39,7 @@ def test_littles_law_gives_concurrency_and_tpot() -> None:
     interval = interval_between(EARLIER, 1000.0, LATER, 1005.0)
 
     assert interval is not None
-    assert interval.decode_concurrency == 4.0
+    assert interval.decode_seconds / interval.seconds == 4.0
     assert interval.tpot_seconds == pytest.approx(20 / 300)
     assert (interval.steps, interval.first_tokens, interval.ttft_seconds) == (80.0, 10.0, 6.0)
     assert interval.prompt_lengths is not None

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.load import Short
 from vllm_advisor.evidence.occupancy import Occupancy
 
 BUSY = Interval(
@@ -71,7 +72,8 @@ def test_full_pool_is_no_plateau() -> None:
     seen = occupancy.snapshot(200.0)
 
     assert seen.plateau is None
-    assert seen.memory_seconds == seen.busy_seconds == 100.0
+    short_of_memory = sum(load.seconds for load in seen.loads if load.short is Short.MEMORY)
+    assert short_of_memory == seen.busy_seconds == 100.0
 
 
 def test_pool_use_is_a_quantile_of_time() -> None:

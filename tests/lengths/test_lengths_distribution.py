@@ -61,9 +61,8 @@ def test_the_share_over_a_limit_is_that_of_the_raw_lengths(lengths: list[int], l
     assert np.mean(raw > limit * 1.005) <= share <= np.mean(raw > limit * 0.995)
 
 
-def test_mean_and_empty() -> None:
-    """The mean is that of the lengths; without requests there is neither mean nor quantile."""
+def test_empty() -> None:
+    """Without requests there is neither quantile nor share."""
     nothing = LengthDistribution(np.zeros(BUCKETS, np.int64))
-    assert (nothing.requests, nothing.mean_tokens) == (0, None)
+    assert nothing.requests == 0
     assert (nothing.quantile_tokens(0.5), nothing.over_ratio(1)) == (None, None)
-    assert distribution_of([100, 200]).mean_tokens == 150

@@ -78,11 +78,6 @@ class Interval:
         return self.end_seconds - self.start_seconds
 
     @property
-    def decode_concurrency(self) -> float:
-        """Mean number of decoding sequences, by Little's law (design page, "Latency curve")."""
-        return self.decode_seconds / self.seconds
-
-    @property
     def tpot_seconds(self) -> float | None:
         """Mean time per output token, None where no token was decoded."""
         return self.decode_seconds / self.decode_tokens if self.decode_tokens > 0 else None

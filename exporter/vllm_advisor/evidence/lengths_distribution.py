@@ -59,11 +59,6 @@ class LengthDistribution:
         """Number of requests."""
         return int(self.counts.sum())
 
-    @property
-    def mean_tokens(self) -> float | None:
-        """Mean length, None without requests."""
-        return float(self.counts @ VALUES_TOKENS) / self.requests if self.requests else None
-
     def quantile_tokens(self, quantile: float) -> float | None:
         """Return a quantile, within 0.4% of `numpy.quantile` on the raw lengths; None without requests.
 

@@ -113,11 +113,6 @@ class OccupancySnapshot:
     tpot_mean_seconds: float | None
     plateau: int | None
 
-    @property
-    def memory_seconds(self) -> float:
-        """Busy engine-seconds that were short of memory."""
-        return sum(load.seconds for load in self.loads if load.short is Short.MEMORY)
-
     def steps_at_cap_ratio(self, cap: int | None) -> float | None:
         """Return the share of engine steps with at least ``cap`` sequences running."""
         steps = sum(self.steps_by_running.values())
