@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.memory import LLAMA_70B, model_of
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.kv_layout import kv_layout
+from vllm_advisor.ceilings.weights import weights_per_gpu
 from vllm_advisor.errors import InputError
 from vllm_advisor.sources.model_config import model_config_from_document, read_model_config
 
@@ -160,6 +161,40 @@ def test_a_checkpoint_of_modelopt_decides_the_cache_dtype() -> None:
     assert old.rank_token_bytes == 2 * new.rank_token_bytes
 
 
+def test_a_compressed_tensors_scheme_decides_the_cache_dtype() -> None:
+    """Its presence alone makes the cache 8 bits wide since 0.13; other checkpoints' schemes do not."""
+    scheme = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+    stored = {"quant_method": "compressed-tensors", "kv_cache_scheme": scheme}
+    followed, before, other = (
+        kv_layout(model_of(LLAMA_70B | {"quantization_config": quantization}), EngineFlags(version=version))
+        for quantization, version in (
+            (stored, (0, 13)),
+            (stored, (0, 12)),
+            (stored | {"quant_method": "fp8"}, (0, 32)),
+        )
+    )
+
+    assert followed.rank_token_bytes == 80 * 8 * 2 * 128
+    assert before.rank_token_bytes == other.rank_token_bytes == 80 * 8 * 2 * 128 * 2
+
+
+def test_an_older_modelopt_checkpoint_keeps_its_quantization_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """It is read as the engine reads it: NVFP4 weights of 9/16 byte, an 8-bit cache."""
+    beside = {
+        "producer": {"name": "modelopt", "version": "0.23.0"},
+        "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B))
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    model = read_model_config(tmp_path)
+    weights = weights_per_gpu(model, EngineFlags())
+
+    assert kv_layout(model, EngineFlags()).rank_token_bytes == 80 * 8 * 2 * 128
+    assert weights is not None
+    tables = 2 * 128256 * 8192 * 2
+    assert weights.expected_bytes == pytest.approx(68.45e9 * 9 / 16 + tables, rel=0.01)
+
+
 def test_pipeline_stages_take_the_larger_part() -> None:
     """Five layers over two stages leave three on one of them, which sets the block."""
     document = LLAMA_70B | {"num_hidden_layers": 5}
@@ -178,7 +213,10 @@ def test_pipeline_stages_take_the_larger_part() -> None:
         (LLAMA_70B | {"head_dim": -1}, "head_dim: expected a whole number"),
         (LLAMA_70B | {"num_attention_heads": None}, "num_attention_heads: is missing"),
         (LLAMA_70B | {"head_dim": float("inf")}, "head_dim: expected a whole number"),
-        (LLAMA_70B | {"layer_types_count": {"mamba": 1e300}}, "mamba_expand: is missing"),
+        (LLAMA_70B | {"layer_types_count": {"mamba": 1e300}}, "layer_types_count.mamba: expected a whole"),
+        (LLAMA_70B | {"vocab_size": 10**400}, "vocab_size: expected a whole number over zero, not 1000"),
+        (LLAMA_70B | {"intermediate_size": [10**5000]}, "intermediate_size: expected a list of whole"),
+        (LLAMA_70B | {"mamba_d_state": 16}, "mamba_d_state: sizes a state"),
         (LLAMA_70B | {"num_hidden_layers": 10**9}, "num_hidden_layers: expected at most 10,000 layers"),
         ({**LLAMA_70B, "layer_types": ["full_attention"] * 3}, "layer_types: describes 3 layers of 80"),
         ({**LLAMA_70B, "layer_types": ["psychic"] * 80}, "layer_types: names a kind of layer"),

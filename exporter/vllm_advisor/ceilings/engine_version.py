@@ -21,6 +21,8 @@ __all__ = [
     "LATENT_CACHE",
     "LATEST",
     "LEAN_SAMPLER",
+    "SCHEME_KV_DTYPE",
+    "SPARSE_KV_AS_MODEL",
     "STATE_CHECKPOINT",
     "TOKENS_FROM_CONCURRENCY",
     "UTILIZATION_092",
@@ -45,9 +47,13 @@ LARGE_CAP: Version = (0, 10)
 CHUNKED_GROUPS: Version = (0, 11, 1)
 """The same for chunked attention."""
 LEAN_SAMPLER: Version = (0, 12)
-"""The sampler's peak is 15 bytes a logit; engines before it took up to 39."""
+"""The sampler's peak is 15 bytes a logit; most engines before it took 39."""
 CHECKPOINT_KV_DTYPE: Version = (0, 12)
 """A ModelOpt checkpoint decides what ``--kv-cache-dtype auto`` means."""
+SCHEME_KV_DTYPE: Version = (0, 13)
+"""A compressed-tensors checkpoint with a ``kv_cache_scheme`` does too."""
+SPARSE_KV_AS_MODEL: Version = (0, 12)
+"""Sparse latent attention keeps its cache in the model's dtype by default; before in its own 8 bits."""
 WIDE_GROUPS: Version = (0, 12)
 """The larger kind of layer sets the group width while it has less than 1.25 times the smaller's layers."""
 WIDER_GROUPS: Version = (0, 18)

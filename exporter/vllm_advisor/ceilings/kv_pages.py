@@ -14,6 +14,8 @@ from vllm_advisor.ceilings.engine_version import (
     FLOAT32_STATE,
     GROUPS,
     LATENT_CACHE,
+    SCHEME_KV_DTYPE,
+    SPARSE_KV_AS_MODEL,
     V1,
 )
 from vllm_advisor.sources.model_config import (
@@ -88,9 +90,11 @@ def model_dtype_bytes(model: ModelConfig, flags: EngineFlags) -> int:
 def _cache_dtype_bytes(model: ModelConfig, flags: EngineFlags) -> int:
     if flags.kv_cache_dtype != "auto":
         return DTYPE_BYTES[flags.kv_cache_dtype]
-    checkpoint = model.quantization.kv_cache_dtype if model.quantization else None
-    if checkpoint and flags.version >= CHECKPOINT_KV_DTYPE:
-        return DTYPE_BYTES[checkpoint]
+    checkpoint = model.quantization
+    if checkpoint and checkpoint.kv_cache_dtype:
+        since = CHECKPOINT_KV_DTYPE if checkpoint.method.startswith("modelopt") else SCHEME_KV_DTYPE
+        if flags.version >= since:
+            return DTYPE_BYTES[checkpoint.kv_cache_dtype]
     return model_dtype_bytes(model, flags)
 
 
@@ -121,7 +125,10 @@ def _latent(cache: LatentCache, element_bytes: int, flags: EngineFlags) -> Itera
     if flags.version < V1:
         width = math.ceil(width / 128) * 128
     token_bytes = width * element_bytes
-    if cache.index_width and element_bytes == 1:
+    in_eight_bits = element_bytes == 1 or (
+        flags.kv_cache_dtype == "auto" and flags.version < SPARSE_KV_AS_MODEL
+    )
+    if cache.index_width and in_eight_bits:
         scales = cache.latent_width // _INDEX_SCALE_ELEMENTS
         token_bytes = cache.latent_width + scales * _SCALE_BYTES + 2 * cache.rope_width
     yield LayerSpec(cache.layer, Keeps.LATENT, token_bytes)

@@ -17,6 +17,8 @@ __all__ = ["activation_peak", "cuda_graphs", "non_torch"]
 _GIB = 2**30
 _SAMPLER_BYTES = 15
 """Bytes the sampler keeps for one logit at its peak: 14.4 to 15.3 over seven vocabularies."""
+_OLD_SAMPLER_BYTES = 38.5
+"""The same before `LEAN_SAMPLER`: 38.4 to 38.9 over three vocabularies, 17 on one engine of four."""
 _HIDDEN_COPIES = 6
 _MAX_CAPTURED = 512
 _GRAPHS_AT_FULL = 51
@@ -33,13 +35,15 @@ def activation_peak(model: ModelConfig, flags: EngineFlags) -> Estimate:
     rows = flags.batched_tokens
     hidden_bytes = rows * model.hidden_size * element_bytes
     sampled = min(flags.sequences, rows)
-    sampler_bytes = _SAMPLER_BYTES * (model.vocab_size or 0) * sampled + hidden_bytes
+    logit_bytes = _SAMPLER_BYTES if flags.version >= LEAN_SAMPLER else _OLD_SAMPLER_BYTES
+    sampler_bytes = logit_bytes * (model.vocab_size or 0) * sampled + hidden_bytes
     forward_bytes = rows * _widest_row(model, flags) * element_bytes
     basis = f"{sampled:,} sequences' logits or {rows:,} batched tokens, whichever is larger"
     if not model.vocab_size:
         basis = f"{rows:,} batched tokens; the sampler is left out, since the config has no vocab_size"
-    unsure = flags.version < LEAN_SAMPLER or not model.vocab_size
-    return Estimate.around(max(sampler_bytes, forward_bytes), 0.7, 2.7 if unsure else 1.5, basis)
+    low_ratio = 0.7 if flags.version >= LEAN_SAMPLER else 0.4
+    high_ratio = 1.5 if model.vocab_size else 2.7
+    return Estimate.around(max(sampler_bytes, forward_bytes), low_ratio, high_ratio, basis)
 
 
 def _widest_row(model: ModelConfig, flags: EngineFlags) -> float:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from vllm_advisor.sources.model_config.caches import AttentionCache, LatentCache, LayerCache, Reach
 from vllm_advisor.sources.model_config.fields import Fields
+from vllm_advisor.sources.model_config.names import HEAD_WIDTH, HEADS, HIDDEN, KV_HEADS
 from vllm_advisor.sources.model_config.pattern import LayerKind, layer_kinds
 from vllm_advisor.sources.model_config.states import state_cache
 
 __all__ = ["layer_caches"]
 
-_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads")
-_KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "kv_n_heads")
 _REACH = {LayerKind.SLIDING: Reach.SLIDING, LayerKind.CHUNKED: Reach.CHUNKED}
 _NO_LATENT = {"minicpm3"}
 """Families with ``kv_lora_rank`` whose full keys and values vLLM caches all the same."""
+_TWO_ATTENTIONS = {"longcat_flash", "longcat_flash_ngram"}
+"""Families whose every layer attends twice."""
 
 
 def layer_caches(text: Fields, model_type: str, layers: int) -> tuple[LayerCache, ...]:
@@ -27,10 +28,11 @@ def layer_caches(text: Fields, model_type: str, layers: int) -> tuple[LayerCache
     """
     kinds = layer_kinds(text, model_type, layers)
     own = layers - _borrowing_layers(text, layers)
+    attentions = 2 if model_type in _TWO_ATTENTIONS else 1
     caches = tuple(
         cache
         for layer, kind in enumerate(kinds)
-        for cache in _caches_of_layer(text, model_type, layer, kind)
+        for cache in (*_caches_of_layer(text, model_type, layer, kind),) * attentions
         if layer < own
     )
     if not caches:
@@ -66,7 +68,7 @@ def _latent(text: Fields, layer: int) -> LatentCache:
         latent_width=text.count("kv_lora_rank"),
         rope_width=rope,
         index_width=text.optional_count("index_head_dim") or 0,
-        heads=text.optional_count(*_HEADS) or 0,
+        heads=text.optional_count(*HEADS) or 0,
         head_width=rope + (text.optional_count("qk_nope_head_dim") or 0),
     )
 
@@ -92,7 +94,7 @@ class _Heads:
 def _heads(text: Fields, model_type: str, layer: int, kind: LayerKind) -> _Heads:
     if model_type == "minicpm3":
         width = text.count("qk_nope_head_dim") + text.count("qk_rope_head_dim")
-        return _Heads(text.count(*_HEADS), width, width)
+        return _Heads(text.count(*HEADS), width, width)
     if kind is LayerKind.SLIDING and text.get("swa_num_key_value_heads"):
         width = text.count("swa_head_dim", "head_dim")
         value = text.optional_count("swa_v_head_dim", "v_head_dim") or width
@@ -102,15 +104,18 @@ def _heads(text: Fields, model_type: str, layer: int, kind: LayerKind) -> _Heads
         return _Heads(
             text.optional_count("num_global_key_value_heads") or _kv_heads(text, layer), width, width
         )
+    if kind is LayerKind.SLIDING and (other := text.section("attention_other_setting")).given:
+        width = other.optional_count(*HEAD_WIDTH) or _key_width(text)
+        return _Heads(other.count("num_attention_groups"), width, width)
     width = _key_width(text)
     return _Heads(_kv_heads(text, layer), width, text.optional_count("v_head_dim") or width)
 
 
 def _key_width(text: Fields) -> int:
     """Read the head width, and derive it only where no config field or class default gives it."""
-    if width := text.optional_count("head_dim", "attention_head_dim", "kv_channels"):
+    if width := text.optional_count(*HEAD_WIDTH):
         return width
-    hidden, heads = text.count("hidden_size", "n_embd", "d_model", "dim"), text.count(*_HEADS)
+    hidden, heads = text.count(*HIDDEN), text.count(*HEADS)
     if hidden < heads:
         raise text.problem("head_dim", f"is missing, and {heads:,} heads do not fit a width of {hidden:,}")
     return hidden // heads
@@ -119,15 +124,14 @@ def _key_width(text: Fields) -> int:
 def _kv_heads(text: Fields, layer: int) -> int:
     block = _block(text, layer)
     if isinstance(block.get("n_heads_in_group"), int):
-        return text.count(*_HEADS) // block.count("n_heads_in_group")
-    value = text.get(*_KV_HEADS)
+        return text.count(*HEADS) // block.count("n_heads_in_group")
+    value = text.get(*KV_HEADS)
     if isinstance(value, list):
-        heads = text.counts(*_KV_HEADS)
+        heads = text.counts(*KV_HEADS)
         return heads[layer] if layer < len(heads) and heads[layer] > 0 else 1
     if text.get("multi_query") and not text.get("new_decoder_architecture") and value is None:
         return 1
-    section = text.section("attn_config")
-    return text.optional_count(*_KV_HEADS) or section.optional_count("kv_n_heads") or text.count(*_HEADS)
+    return text.optional_count(*KV_HEADS) or text.count(*HEADS)
 
 
 def _block(text: Fields, layer: int) -> Fields:

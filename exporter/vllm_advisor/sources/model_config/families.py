@@ -14,13 +14,13 @@ from typing import Any
 __all__ = ["class_defaults", "is_known_architecture", "model_type_of"]
 
 _KNOWN = re.compile(
-    r"(?i)^(aria|arcee|apertus|aquila|arctic|aya|baichuan|bailing|bamba|bart|blip|bloom|chameleon|chatglm|cogvlm|"
-    r"cohere|command|cwm|dbrx|deci|deepseek|deepseekocr|dots|ernie|exaone|fairseq|falcon|florence|flex|fuyu|gemma|"
-    r"glm|gpt|granite|grok|h2ovl|hunyuan|hcxvision|idefics|intern|jais|jamba|kanana|keye|kimi|lfm|lightonocr|"
-    r"llama|llava|longcat|mamba|mbart|midashenglm|mimo|mindlink|mini|ministral|mistral|mixtral|molmo|mpt|"
-    r"nemotron|nvlm|olmo|opt|orion|ouro|ovis|paligemma|pangu|persimmon|phi|pixtral|plamo|qwen|quantmixtral|"
-    r"qwen2|qwen3|rw|seed|skywork|smollm|smolvlm|solar|stable|starcoder|step|tarsier|tele|teuken|ultravox|"
-    r"voxtral|whisper|xverse|yi|zamba)"
+    r"(?i)^(afmoe|apertus|aquila|arcee|arctic|aria|audioflamingo|axk|aya|bagel|baichuan|bailing|bamba|bart|bee|blip|"
+    r"bloom|chameleon|chatglm|cogvlm|cohere|command|cwm|dbrx|deci|deepseek|dots|emu3|ernie|exaone|fairseq|falcon|"
+    r"flex|florence|fuyu|gemma|glm|gpt|granite|gritlm|grok|h2ovl|hcxvision|hunyuan|hyperclova|idefics|intern|iquest|"
+    r"isaac|jais|jamba|kanana|keye|kimi|kormo|lfm|lightonocr|llama|llava|longcat|mamba|mbart|midashenglm|mimo|"
+    r"mindlink|mini|mistral|mixtral|molmo|moonshot|mpt|nemotron|nvlm|olmo|opencua|opt|orion|ouro|ovis|paddleocr|"
+    r"paligemma|pangu|persimmon|phi|pixtral|plamo|quantmixtral|qwen|refinedweb|rw|sarvam|seed|skywork|smollm|smolvlm|"
+    r"solar|stable|starcoder|step|tarsier|tele|teuken|ultravox|voxtral|whisper|xverse|yi|youtu|zamba)"
 )
 _UNSUPPORTED = re.compile(r"(?i)deepseek_?v4|rwkv|mllama")
 
@@ -206,13 +206,44 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "conv_kernel": 4,
         "expand": 2,
     },
-    "gpt_bigcode": {"multi_query": True},
-    "falcon": {"multi_query": True},
+    "gpt2": {"tie_word_embeddings": True},
+    "gpt_bigcode": {"multi_query": True, "tie_word_embeddings": True},
+    "bloom": {"tie_word_embeddings": True},
+    "mpt": {"tie_word_embeddings": True},
+    "falcon": {"multi_query": True, "tie_word_embeddings": True},
+    "cohere": {"tie_word_embeddings": True},
+    "lfm2": {"block_auto_adjust_ff_dim": True, "tie_word_embeddings": True},
     "minicpm3": {"qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64},
-    "whisper": {"max_source_positions": 1500},
+    "whisper": {"max_source_positions": 1500, "tie_word_embeddings": True},
     "opt": {"vocab_size": 50272, "tie_word_embeddings": True},
     "llama": {"vocab_size": 32000},
 }
+_SECTION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "llama": {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "max_position_embeddings": 2048,
+    },
+    "mistral": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131072,
+    },
+    "qwen2": {
+        "hidden_size": 4096,
+        "intermediate_size": 22016,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 32768,
+    },
+}
+"""What multimodal configs leave out of their language model's section (LLaVA, Qwen2-Audio)."""
 _NESTED = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe_text": "qwen3_5_text",
@@ -224,6 +255,8 @@ _NESTED = {
     "qwen2_5_vl": "qwen2",
     "qwen2_vl": "qwen2",
     "mistral3": "mistral3_text",
+    "RefinedWeb": "falcon",
+    "RefinedWebModel": "falcon",
 }
 
 
@@ -248,6 +281,13 @@ def model_type_of(model_type: str | None, architecture: str | None, *, interval:
     return next((found for start, found in _TYPE_BY_ARCHITECTURE if name.startswith(start)), "")
 
 
-def class_defaults(model_type: str) -> Mapping[str, Any]:
-    """Return what the config class supplies for fields left out."""
-    return _DEFAULTS.get(model_type, {})
+def class_defaults(model_type: str, *, nested: bool = False) -> Mapping[str, Any]:
+    """Return what the config class supplies for fields left out.
+
+    Args:
+        model_type: of the language model.
+        nested: whether it is one section of a multimodal config, which states as little as it can; a plain
+            config without its shape is broken.
+    """
+    defaults = _DEFAULTS.get(model_type, {})
+    return {**_SECTION_DEFAULTS.get(model_type, {}), **defaults} if nested else defaults

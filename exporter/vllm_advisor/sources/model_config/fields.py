@@ -11,6 +11,9 @@ from vllm_advisor.errors import InputError
 
 __all__ = ["Fields"]
 
+_MOST = 10**12
+_SHOWN_CHARACTERS = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Fields:
@@ -55,15 +58,24 @@ class Fields:
         if value is None:
             return None
         whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
-        if isinstance(value, bool) or not whole or value < 0:
-            raise self.problem(names[0], f"expected a whole number over zero, not {value!r}")
+        if isinstance(value, bool) or not whole or not 0 <= value <= _MOST:
+            raise self.problem(names[0], f"expected a whole number over zero, not {_shown(value)}")
         return int(value) or None
+
+    def mean_count(self, *names: str) -> int | None:
+        """Return a count that some configs give for each layer, as its mean; None where it is missing."""
+        if not isinstance(self.get(*names), list):
+            return self.optional_count(*names)
+        each = self.counts(*names)
+        if any(count < 0 for count in each):
+            raise self.problem(names[0], "expected whole numbers over zero")
+        return sum(each) // max(1, len(each)) or None
 
     def text(self, name: str) -> str | None:
         """Return a word, None where the field is missing."""
         value = self.get(name)
         if value is not None and not isinstance(value, str):
-            raise self.problem(name, f"expected a word, not {value!r}")
+            raise self.problem(name, f"expected a word, not {_shown(value)}")
         return value
 
     def texts(self, *names: str) -> tuple[str, ...]:
@@ -72,7 +84,7 @@ class Fields:
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.problem(names[0], f"expected a list of words, not {value!r}")
+            raise self.problem(names[0], f"expected a list of words, not {_shown(value)}")
         return tuple(value)
 
     def counts(self, *names: str) -> tuple[int, ...]:
@@ -80,8 +92,10 @@ class Fields:
         value = self.get(*names)
         if value is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
-            raise self.problem(names[0], f"expected a list of whole numbers, not {value!r}")
+        if not isinstance(value, list) or not all(
+            isinstance(item, int) and abs(item) <= _MOST for item in value
+        ):
+            raise self.problem(names[0], f"expected a list of whole numbers, not {_shown(value)}")
         return tuple(value)
 
     def section(self, name: str) -> Fields:
@@ -93,3 +107,12 @@ class Fields:
     def problem(self, name: str, problem: str) -> InputError:
         """Return what to raise for one field of this section."""
         return InputError(problem, path=self.path, key=self.prefix + name)
+
+
+def _shown(value: object) -> str:
+    """Return a value as written, cut where it would fill the line; Python writes none of 5,000 digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a huge number"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

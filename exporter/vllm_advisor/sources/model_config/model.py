@@ -17,12 +17,14 @@ class Quantization:
         method: ``fp8``, ``awq``, ``mxfp4`` and so on, as written.
         bits: of a quantized weight, where the config says.
         group_elements: elements that share a scale, where it says.
-        kv_cache_dtype: what newer engines take for ``--kv-cache-dtype auto`` (ModelOpt checkpoints only).
+        scale_bits: of one group's scale, and of its zero point beside whole numbers.
+        kv_cache_dtype: what newer engines take for ``--kv-cache-dtype auto`` (ModelOpt, compressed-tensors).
     """
 
     method: str
     bits: int | None = None
     group_elements: int | None = None
+    scale_bits: int = 20
     kv_cache_dtype: str | None = None
 
 

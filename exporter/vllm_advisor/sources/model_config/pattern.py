@@ -49,22 +49,34 @@ _FLAGGED = (
     ("hybrid_layer_pattern", LayerKind.SLIDING, LayerKind.FULL),
 )
 _STATE_ONLY = {"mamba", "mamba2", "falcon_mamba"}
+_STATE_FIELDS = ("mamba_d_state", "ssm_state_size", "linear_num_value_heads", "conv_L_cache")
+"""Fields that only models with state layers have."""
+_INDICES = ("attn_layer_indices", "full_attn_idxs")
+_INTERVALS = ("full_attention_interval", "layer_group_size")
 
 
 def layer_kinds(text: Fields, model_type: str, layers: int) -> tuple[LayerKind, ...]:
     """Return the kind of every layer.
 
     Raises:
-        InputError: a list has the wrong length or an unknown word.
+        InputError: a list has the wrong length or an unknown word, or states are sized and nowhere placed.
     """
     if model_type in _STATE_ONLY:
         return (LayerKind.STATE,) * layers
     if model_type == "falcon_h1":
         return (LayerKind.STATE_AND_FULL,) * layers
-    kinds = _listed(text, layers) or _hybrid(text, layers) or _windowed(text, model_type, layers)
+    kinds = _listed(text, layers) or _hybrid(text, layers)
+    if not kinds:
+        _refuse_unplaced_states(text)
+        kinds = _windowed(text, model_type, layers)
     if _has_no_window(text):
         return tuple(LayerKind.FULL if kind is LayerKind.SLIDING else kind for kind in kinds)
     return kinds
+
+
+def _refuse_unplaced_states(text: Fields) -> None:
+    if sized := next((name for name in _STATE_FIELDS if text.get(name)), None):
+        raise text.problem(sized, "sizes a state, and nothing that is known says which layers keep one")
 
 
 def _listed(text: Fields, layers: int) -> tuple[LayerKind, ...]:
@@ -91,8 +103,8 @@ def _hybrid(text: Fields, layers: int) -> tuple[LayerKind, ...]:
     if text.get("linear_attn_config"):
         full = set(text.section("linear_attn_config").counts("full_attn_layers"))
         return _full_where([index + 1 in full for index in range(layers)])
-    if text.get("attn_layer_indices"):
-        indices = set(text.counts("attn_layer_indices"))
+    if text.get(*_INDICES):
+        indices = set(text.counts(*_INDICES))
         return _full_where([index in indices for index in range(layers)])
     if text.get("hybrid_layer_ids"):
         both = set(text.counts("hybrid_layer_ids"))
@@ -102,8 +114,10 @@ def _hybrid(text: Fields, layers: int) -> tuple[LayerKind, ...]:
     if period := text.optional_count("attn_layer_period"):
         offset = text.optional_count("attn_layer_offset") or 0
         return _full_where([index % period == offset for index in range(layers)])
-    if interval := text.optional_count("full_attention_interval"):
+    if interval := text.optional_count(*_INTERVALS):
         return _full_where([(index + 1) % interval == 0 for index in range(layers)])
+    if step := text.optional_count("mamba_step"):
+        return _full_where([index % step == step // 2 for index in range(layers)])
     return ()
 
 

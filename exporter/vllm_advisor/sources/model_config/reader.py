@@ -14,6 +14,16 @@ from vllm_advisor.sources.model_config.checkpoint import checkpoint_bytes
 from vllm_advisor.sources.model_config.families import class_defaults, is_known_architecture, model_type_of
 from vllm_advisor.sources.model_config.fields import Fields
 from vllm_advisor.sources.model_config.model import ModelConfig, Quantization
+from vllm_advisor.sources.model_config.names import (
+    EXPERT_WIDTH,
+    EXPERTS_PER_TOKEN,
+    FEED_FORWARD,
+    HEAD_WIDTH,
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    VOCABULARY,
+)
 from vllm_advisor.sources.model_config.parameters import count_weights
 from vllm_advisor.sources.model_config.published import published_fields
 
@@ -22,7 +32,8 @@ __all__ = ["model_config_from_document", "read_model_config"]
 _LIMIT_BYTES = 16_000_000
 _MOST_LAYERS = 10_000
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder_config")
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
+_INNER_SECTIONS = ("attn_config", "ffn_config")
+"""Sections of MPT and DBRX that hold what other families have at the top."""
 
 
 def read_model_config(path: Path) -> ModelConfig:
@@ -35,6 +46,12 @@ def read_model_config(path: Path) -> ModelConfig:
         InputError: it cannot be read, or a field that the KV cache follows from is missing or unknown.
     """
     file = path / "config.json" if path.is_dir() else path
+    document = _document(file)
+    model = model_config_from_document({**_quantization_beside(file.parent), **document}, file)
+    return replace(model, checkpoint_bytes=checkpoint_bytes(file.parent))
+
+
+def _document(file: Path) -> Mapping[str, Any]:
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -51,8 +68,13 @@ def read_model_config(path: Path) -> ModelConfig:
         raise InputError("is not JSON text", path=file) from error
     if not isinstance(document, Mapping):
         raise InputError("expected a JSON object, as in a model's config.json", path=file)
-    model = model_config_from_document(document, file)
-    return replace(model, checkpoint_bytes=checkpoint_bytes(file.parent))
+    return document
+
+
+def _quantization_beside(folder: Path) -> Mapping[str, Any]:
+    """Return what older ModelOpt checkpoints keep in a file of its own, which vLLM reads into the config."""
+    file = folder / "hf_quant_config.json"
+    return {"quantization_config": _document(file)} if file.is_file() else {}
 
 
 def model_config_from_document(document: Mapping[str, Any], path: Path) -> ModelConfig:
@@ -63,23 +85,24 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
     """
     outer = Fields(document, {}, path)
     architecture = next(iter(outer.texts("architectures")), "")
-    section = _text_section(outer)
+    section = _with_inner_sections(_text_section(outer))
     interval = section.get("full_attention_interval") is not None
     model_type = model_type_of(section.text("model_type"), architecture, interval=interval)
     notes = _check_known(outer, architecture, model_type)
-    text = Fields(section.given, class_defaults(model_type), path, section.prefix)
-    layers = text.count(*_LAYERS)
+    nested = section.prefix != ""
+    text = Fields(section.given, class_defaults(model_type, nested=nested), path, section.prefix)
+    layers = text.optional_count("decoder_layers") or text.count(*LAYERS)
     if layers > _MOST_LAYERS:
-        raise text.problem(_LAYERS[0], f"expected at most {_MOST_LAYERS:,} layers, not {layers:,}")
+        raise text.problem(LAYERS[0], f"expected at most {_MOST_LAYERS:,} layers, not {layers:,}")
     if published := published_fields(text, model_type, layers):
         text = Fields(section.given, {**text.defaults, **published}, path, section.prefix)
         notes += (
             "The config leaves out what weights follow from; they are the published model's of its shape.",
         )
-    hidden = text.optional_count("hidden_size", "n_embd", "d_model", "dim") or 0
+    hidden = text.optional_count(*HIDDEN) or 0
     caches = layer_caches(text, model_type, layers)
-    heads = text.optional_count("num_attention_heads", "n_head", "n_heads", "num_heads")
-    width = text.optional_count("head_dim", "attention_head_dim", "kv_channels") or hidden // (heads or 1)
+    heads = text.optional_count(*HEADS)
+    width = text.optional_count(*HEAD_WIDTH) or hidden // (heads or 1)
     return ModelConfig(
         name=_name(outer, path),
         architecture=architecture,
@@ -87,8 +110,8 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         layers=layers,
         caches=caches,
         hidden_size=hidden,
-        vocab_size=text.optional_count("vocab_size", "padded_vocab_size"),
-        intermediate_size=_first(text.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size")),
+        vocab_size=text.optional_count(*VOCABULARY),
+        intermediate_size=text.mean_count(*FEED_FORWARD),
         attention_width=(heads or 1) * width,
         max_len_tokens=text.optional_count(
             "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions"
@@ -96,10 +119,10 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         dtype=_dtype(text, outer),
         quantization=_quantization(outer, text),
         weights=count_weights(text, outer, model_type, layers),
-        experts_per_token=text.optional_count("num_experts_per_tok", "experts_per_token", "moe_topk"),
-        expert_width=text.optional_count("moe_intermediate_size"),
+        experts_per_token=text.mean_count(*EXPERTS_PER_TOKEN),
+        expert_width=text.mean_count(*EXPERT_WIDTH),
         drafter_layers=text.optional_count("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
-        multimodal=section.prefix != "",
+        multimodal=nested,
         attention_heads=heads,
         notes=notes,
     )
@@ -109,11 +132,16 @@ def _text_section(fields: Fields) -> Fields:
     """Go down into the language model's own section, however deep it stands."""
     for name in _TEXT_SECTIONS:
         inner = fields.section(name)
-        if inner.given and (any(inner.get(key) for key in _LAYERS) or inner.get(*_TEXT_SECTIONS)):
+        if inner.given and (any(inner.get(key) for key in LAYERS) or inner.get(*_TEXT_SECTIONS)):
             return _text_section(inner)
-    if fields.get("text_config") and not fields.get(*_LAYERS):
+    if fields.get("text_config") and not fields.get(*LAYERS):
         return fields.section("text_config")
     return fields
+
+
+def _with_inner_sections(fields: Fields) -> Fields:
+    inner = {key: value for name in _INNER_SECTIONS for key, value in fields.section(name).given.items()}
+    return Fields({**inner, **fields.given}, fields.defaults, fields.path, fields.prefix)
 
 
 def _check_known(outer: Fields, architecture: str, model_type: str) -> tuple[str, ...]:
@@ -131,11 +159,6 @@ def _name(outer: Fields, path: Path) -> str:
     return written if isinstance(written, str) and written else path.resolve().parent.name
 
 
-def _first(value: object) -> int | None:
-    value = value[0] if isinstance(value, list) and value else value
-    return value if isinstance(value, int) else None
-
-
 def _dtype(*sections: Fields) -> str | None:
     for section in sections:
         value = section.get("dtype", "torch_dtype")
@@ -149,15 +172,24 @@ def _quantization(*sections: Fields) -> Quantization | None:
         for name in ("quantization_config", "quantization_config_summary", "compression_config"):
             found = section.section(name)
             if found.given:
-                return _read_quantization(found)
+                return _read_quantization(_of_modelopt(found))
     return None
+
+
+def _of_modelopt(found: Fields) -> Fields:
+    """Flatten the form with a ``producer`` and an inner section."""
+    inner = found.section("quantization").given
+    if not inner:
+        return found
+    given = {"quant_method": "modelopt", **inner, **found.given}
+    return Fields(given, {}, found.path, found.prefix)
 
 
 def _read_quantization(found: Fields) -> Quantization:
     group = next(iter(found.section("config_groups").given.values()), None)
     weights = group.get("weights") if isinstance(group, Mapping) else None
     weights = weights if isinstance(weights, Mapping) else {}
-    bits = found.get("bits", "w_bit") or weights.get("num_bits")
+    bits = found.get("bits", "w_bit") or weights.get("num_bits") or (8 if found.get("load_in_8bit") else None)
     elements = found.get("group_size", "q_group_size") or weights.get("group_size")
     method = str(found.get("quant_method") or "")
     algorithm = str(found.get("quant_algo") or "")
@@ -165,13 +197,22 @@ def _read_quantization(found: Fields) -> Quantization:
         method=f"{method} {algorithm}".strip().lower(),
         bits=bits if isinstance(bits, int) and bits > 0 else None,
         group_elements=elements if isinstance(elements, int) and elements > 0 else None,
-        kv_cache_dtype="fp8" if method.startswith("modelopt") and _keeps_fp8(found) else None,
+        scale_bits=8 if weights.get("type") == "float" else 20,
+        kv_cache_dtype="fp8" if _keeps_fp8(found, method) else None,
     )
 
 
-def _keeps_fp8(found: Fields) -> bool:
-    """Whether a ModelOpt checkpoint asks for an fp8 cache (``get_kv_cache_quant_algo_string``)."""
+def _keeps_fp8(found: Fields, method: str) -> bool:
+    """Whether a checkpoint asks for an fp8 cache.
+
+    Source: vLLM ``get_kv_cache_quant_algo_string`` for ModelOpt; ``layers/attention/attention.py`` for
+    compressed-tensors, whose scheme is taken for fp8 whatever it says.
+    """
     scheme = found.get("kv_cache_scheme")
+    if method.replace("_", "-") == "compressed-tensors":
+        return isinstance(scheme, Mapping)
+    if not method.startswith("modelopt"):
+        return False
     if isinstance(scheme, Mapping):
         return scheme.get("num_bits") == 8 and scheme.get("type") == "float" and not scheme.get("dynamic")
     return str(found.get("kv_cache_quant_algo")).lower() == "fp8"

@@ -27,7 +27,7 @@ def _shape(text: Fields) -> tuple[StateKind, tuple[StatePart, ...]]:
     if text.get("conv_L_cache"):
         hidden = text.count("conv_dim", "hidden_size")
         return StateKind.SHORT_CONVOLUTION, (StatePart(hidden, text.count("conv_L_cache") - 1),)
-    if text.get("attn_type_list") and not text.get("mamba_d_state"):
+    if text.get("attn_type_list", "layer_group_size") and not text.get("mamba_d_state"):
         heads, head = text.count("num_attention_heads"), text.count("head_dim")
         return StateKind.LIGHTNING, (StatePart(heads * head * head),)
     if text.get("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "n_groups", "mamba_n_groups"):
@@ -56,12 +56,13 @@ def _mamba1(text: Fields) -> tuple[StatePart, ...]:
 
 def _mamba2(text: Fields) -> tuple[StatePart, ...]:
     heads = text.count("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
-    head = text.get("mamba_d_head", "mamba_head_dim", "mamba_headdim")
+    head = text.get("mamba_d_head", "mamba_head_dim", "mamba_headdim", "hidden_size_per_head")
     if not isinstance(head, int):
         head = text.optional_count("head_dim") if text.get("num_heads") else None
     inner = text.optional_count("mamba_d_ssm") or (heads * head if head else _inner(text))
     state = text.count("mamba_d_state", "ssm_state_size", "state_size")
-    groups = text.count("mamba_n_groups", "mamba_ngroups", "n_groups")
+    grouped = not text.get("mamba_step")
+    groups = text.count("mamba_n_groups", "mamba_ngroups", "n_groups") if grouped else 0
     taps = text.count("mamba_d_conv", "conv_kernel") - 1
     return StatePart(inner, taps, grouped=2 * state, groups=groups), StatePart(inner * state)
 
