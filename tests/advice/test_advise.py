@@ -23,6 +23,7 @@ def case(folder: Path) -> Case:
         found.context,
         found.memory,
         found.latency,
+        found.latency_bounds,
         found.max_model_len,
         Flag(None, None, Grade.NONE),
         found.bound_time,

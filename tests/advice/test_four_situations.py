@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from support.advice_pages import (
 )
 from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.ceilings.grade import Grade
-from vllm_advisor.ceilings.recommendation import Recommendation
+from vllm_advisor.ceilings.recommendation import Binding, Recommendation
 
 MEMORY = Situation(118, 34, 0.985, tpot_seconds=0.046, preemptions_per_second=1.6)
 LATENCY = Situation(256, 0, 0.41, tpot_seconds=0.118)
@@ -50,6 +51,7 @@ def test_memory_binds_and_nothing_raises_the_cap(tmp_path: Path, cap: int | None
     assert "memory_binds" in codes(recommendation)
     assert not codes(recommendation) & {"cap_binds_pool_idle", "cap_above_latency_ceiling", "tpot_slo_missed"}
     assert recommendation.bound_time.ratio(Bound.MEMORY) == 1.0
+    assert recommendation.binding is Binding.MEMORY
     assert not raises_the_cap(recommendation)
 
 
@@ -62,7 +64,24 @@ def test_latency_binds_and_the_cap_goes_down(tmp_path: Path, cap: int | None) ->
     assert not codes(recommendation) & {"cap_binds_pool_idle", "memory_binds"}
     assert recommendation.bound_time.ratio(Bound.LATENCY) == 1.0
     assert "Set --max-num-seqs 108" in text_of(recommendation, "cap_above_latency_ceiling")
+    assert recommendation.binding is Binding.LATENCY
+    assert recommendation.max_num_seqs.recommended is None
     assert not raises_the_cap(recommendation)
+
+
+def test_late_tokens_are_told_before_any_request_ends(tmp_path: Path) -> None:
+    """Half a minute is shorter than a request of 500 tokens at 118 ms, and says that 108 is the most."""
+    engine = ScriptedEngine(max_model_len=8192)
+    long_answers = replace(LATENCY, lengths=((1200, 500, 1.0),))
+    pages = capture(tmp_path / "capture.jsonl", engine, [(long_answers, 30)])
+    recommendation = replayed(
+        config_file(tmp_path, slo={"tpot": "50ms", "quantile": 0.99}, engine={"max_num_seqs": 256}), [pages]
+    )
+
+    assert {"cap_above_latency_ceiling", "tpot_slo_missed"} <= codes(recommendation)
+    assert "Set --max-num-seqs 108" in text_of(recommendation, "cap_above_latency_ceiling")
+    assert "mean time per output token was 118 ms" in text_of(recommendation, "tpot_slo_missed")
+    assert recommendation.binding is Binding.LATENCY
 
 
 @pytest.mark.parametrize("cap", [256, None])
@@ -74,6 +93,7 @@ def test_the_cap_itself_binds_and_goes_up(tmp_path: Path, cap: int | None) -> No
     assert not codes(recommendation) & {"memory_binds", "cap_above_latency_ceiling", "tpot_slo_missed"}
     assert recommendation.bound_time.ratio(Bound.CAP) == 1.0
     assert "Set --max-num-seqs 384" in text_of(recommendation, "cap_binds_pool_idle")
+    assert recommendation.binding is Binding.NONE
 
 
 def test_nothing_is_loaded_and_only_the_length_is_wrong(tmp_path: Path) -> None:
@@ -90,3 +110,5 @@ def test_nothing_is_loaded_and_only_the_length_is_wrong(tmp_path: Path) -> None:
     assert recommendation.bound_time.ratio(Bound.NOT_LOADED) == 1.0
     assert recommendation.max_model_len.recommended == 3072
     assert (recommendation.max_num_seqs.recommended, recommendation.max_num_seqs.grade) == (None, Grade.NONE)
+    assert recommendation.binding is Binding.NONE
+    assert not any("--max-num-seqs " in advice.text for advice in recommendation.advice)

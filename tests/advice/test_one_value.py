@@ -82,6 +82,7 @@ def test_a_published_cap_is_named_while_the_live_ceiling_moves(tmp_path: Path) -
         context=found.context,
         memory=found.memory,
         latency=found.latency,
+        latency_bounds=found.latency_bounds,
         max_model_len=found.max_model_len,
         max_num_seqs=flag,
         bound_time=found.bound_time,

@@ -52,7 +52,13 @@ class BoundTime:
         return self.ratio(bound) or 0.0
 
 
-def bound_time(occupancy: OccupancySnapshot, *, cap: int | None, slo_tpot_seconds: float | None) -> BoundTime:
+def bound_time(
+    occupancy: OccupancySnapshot,
+    *,
+    cap: int | None,
+    slo_tpot_seconds: float | None,
+    slo_is_assumed: bool = False,
+) -> BoundTime:
     """Divide busy time by what bound the engines.
 
     vLLM's scheduler admits a waiting request unless the cap is reached, blocks are lacking or the step's
@@ -63,20 +69,27 @@ def bound_time(occupancy: OccupancySnapshot, *, cap: int | None, slo_tpot_second
         occupancy: what was seen.
         cap: --max-num-seqs, configured or inferred; without it no time counts as bound by it.
         slo_tpot_seconds: the latency target, None for batch work.
+        slo_is_assumed: whether it is a default; requests that wait at the cap then count before it.
     """
     seconds: dict[Bound, float] = {}
     for load in occupancy.loads:
-        bound = _bound(load, cap, slo_tpot_seconds)
+        bound = _bound(load, cap, slo_tpot_seconds, slo_is_assumed=slo_is_assumed)
         seconds[bound] = seconds.get(bound, 0.0) + load.seconds
     return BoundTime(sum(seconds.values()), seconds)
 
 
-def _bound(load: Load, cap: int | None, slo_tpot_seconds: float | None) -> Bound:
+def _bound(load: Load, cap: int | None, slo_tpot_seconds: float | None, *, slo_is_assumed: bool) -> Bound:
     if load.short is Short.MEMORY:
         return Bound.MEMORY
+    at_cap = load.short is Short.SLOTS and cap is not None and load.running >= _nearly(cap)
+    if at_cap and slo_is_assumed:
+        return Bound.CAP
     if slo_tpot_seconds is not None and (load.tpot_seconds or 0.0) > slo_tpot_seconds:
         return Bound.LATENCY
     if load.short is Short.NOTHING:
         return Bound.NOT_LOADED
-    at_cap = cap is not None and load.running >= cap - max(1, math.floor(_BELOW_CAP_RATIO * cap))
     return Bound.CAP if at_cap else Bound.TOKEN_BUDGET
+
+
+def _nearly(cap: int) -> int:
+    return cap - max(1, math.floor(_BELOW_CAP_RATIO * cap))

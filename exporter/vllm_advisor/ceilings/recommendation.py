@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from vllm_advisor.ceilings.advice import Advice, RuleFailure, advise
 from vllm_advisor.ceilings.advice.case import Case, Flag
-from vllm_advisor.ceilings.batch import batch_cap, batch_context_limit
+from vllm_advisor.ceilings.batch import batch_context_limit
 from vllm_advisor.ceilings.bound_time import BoundTime, bound_time
+from vllm_advisor.ceilings.cap import Binding, cap_candidate
 from vllm_advisor.ceilings.context_limit import ContextLimit, context_limit
 from vllm_advisor.ceilings.grade import Grade, weakest
 from vllm_advisor.ceilings.headroom import Headroom, memory_headroom
@@ -18,6 +18,7 @@ from vllm_advisor.ceilings.latency import (
     latency_ceiling,
     sweep_ceiling,
 )
+from vllm_advisor.ceilings.latency_bounds import LatencyBounds, latency_bounds
 from vllm_advisor.ceilings.memory import MemoryCeiling, memory_ceiling
 from vllm_advisor.ceilings.pool import PoolPrediction
 from vllm_advisor.ceilings.published import (
@@ -37,16 +38,6 @@ from vllm_advisor.sources.sweep_file import Sweep
 __all__ = ["Binding", "Recommendation", "recommend"]
 
 
-class Binding(StrEnum):
-    """The ceiling that decides max-num-seqs."""
-
-    MEMORY = "memory"
-    LATENCY = "latency"
-    NONE = "none"
-    """No recommendation, or batch work that is not taken up to the memory ceiling: throughput peaks below it,
-    or nothing near it was seen."""
-
-
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """What a deployment should be started with, and why.
@@ -55,7 +46,8 @@ class Recommendation:
         snapshot: the evidence it rests on.
         max_model_len: in tokens.
         max_num_seqs: in sequences on one engine.
-        binding: which ceiling max_num_seqs comes from.
+        binding: the lower ceiling, also where only a bound of it is known and no number for max_num_seqs.
+        latency_bounds: between what the latency ceiling lies.
         prediction: the KV pool by arithmetic, where a model config was given.
         bound_time: where busy time went.
         headroom: what memory holds beside the recommended flags, None where nothing.
@@ -71,6 +63,7 @@ class Recommendation:
     context: ContextLimit
     memory: MemoryCeiling
     latency: LatencyCeiling
+    latency_bounds: LatencyBounds
     prediction: PoolPrediction | None
     bound_time: BoundTime
     headroom: Headroom | None
@@ -105,7 +98,15 @@ def recommend(
     max_model_len = _flag(held_length, length, snapshot.facts.max_model_len, now_seconds)
     memory = _memory(snapshot, prediction, max_model_len)
     latency = _latency(snapshot.latency, deployment.slo, sweep)
-    cap, binding = _cap(deployment, memory, latency)
+    bounds = _bounds(deployment, snapshot, latency)
+    cap, binding = cap_candidate(
+        deployment,
+        snapshot.occupancy,
+        memory=memory,
+        latency=latency,
+        bounds=bounds,
+        length_is_known=max_model_len.recommended is not None,
+    )
     held_cap = settle(previous.max_num_seqs, cap, now_seconds, stability)
     if held_cap is not None and cap.value is None:
         binding = Binding(previous.binding)
@@ -118,6 +119,7 @@ def recommend(
         limit=limit,
         memory=memory,
         latency=latency,
+        bounds=bounds,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
     )
@@ -131,6 +133,7 @@ def recommend(
         context=limit,
         memory=memory,
         latency=latency,
+        latency_bounds=bounds,
         prediction=prediction,
         bound_time=case.bound_time,
         headroom=case.headroom,
@@ -147,6 +150,7 @@ def _case(
     limit: ContextLimit,
     memory: MemoryCeiling,
     latency: LatencyCeiling,
+    bounds: LatencyBounds,
     max_model_len: Flag,
     max_num_seqs: Flag,
 ) -> Case:
@@ -158,9 +162,15 @@ def _case(
         context=limit,
         memory=memory,
         latency=latency,
+        latency_bounds=bounds,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
-        bound_time=bound_time(snapshot.occupancy, cap=max_num_seqs.configured, slo_tpot_seconds=slo),
+        bound_time=bound_time(
+            snapshot.occupancy,
+            cap=max_num_seqs.configured,
+            slo_tpot_seconds=slo,
+            slo_is_assumed=deployment.slo.tpot_is_assumed,
+        ),
         headroom=memory_headroom(
             memory,
             sequences=max_num_seqs.recommended,
@@ -244,36 +254,18 @@ def _latency(snapshot: LatencySnapshot, slo: SloConfig, sweep: Sweep | None) -> 
     return ceiling
 
 
+def _bounds(
+    deployment: DeploymentConfig, snapshot: DeploymentSnapshot, latency: LatencyCeiling
+) -> LatencyBounds:
+    if deployment.workload == "batch":
+        return LatencyBounds()
+    observed_seconds = deployment.advice.observed_seconds
+    return latency_bounds(latency, snapshot.occupancy, deployment.slo, observed_seconds=observed_seconds)
+
+
 def _configured_cap(snapshot: DeploymentSnapshot) -> tuple[int | None, CapSource | None]:
     """Return today's cap: as read or given, else where running stood still while requests waited."""
     facts, plateau = snapshot.facts, snapshot.occupancy.plateau
     if facts.max_num_seqs is None and plateau is not None:
         return plateau, CapSource.INFERRED
     return facts.max_num_seqs, facts.max_num_seqs_source
-
-
-def _cap(
-    deployment: DeploymentConfig, memory: MemoryCeiling, latency: LatencyCeiling
-) -> tuple[Candidate, Binding]:
-    """Return max-num-seqs as the evidence has it, and the ceiling it comes from."""
-    tolerance_ratio = deployment.stability.tolerance_ratio
-    if deployment.workload == "batch":
-        cap = batch_cap(memory, latency.curve, latency.observed_to)
-        binding = Binding.MEMORY if cap.by_memory else Binding.NONE
-        return _candidate(cap.sequences, cap.grade, tolerance_ratio), binding
-    if not memory.sequences or latency.sequences is None:
-        return _candidate(None, Grade.NONE, tolerance_ratio), Binding.NONE
-    grade = weakest(memory.grade, latency.grade)
-    if memory.sequences <= latency.sequences:
-        return _candidate(memory.sequences, grade, tolerance_ratio), Binding.MEMORY
-    candidate = _candidate(latency.sequences, grade, tolerance_ratio)
-    low = min(candidate.low, latency.low or candidate.low)
-    high = min(max(candidate.high, latency.high or candidate.high), memory.sequences)
-    return replace(candidate, low=low, high=high), Binding.LATENCY
-
-
-def _candidate(value: int | None, grade: Grade, tolerance_ratio: float) -> Candidate:
-    if value is None:
-        return Candidate(None, Grade.NONE, 0, 0)
-    within = tolerance_ratio * value
-    return Candidate(value, grade, low=round(value - within), high=round(value + within))

@@ -56,7 +56,7 @@ class Interval:
     decode_seconds: float
     """Increase of the inter-token latency sum: one second a second for each decoding sequence."""
     decode_tokens: float
-    """Output tokens after each request's first."""
+    """Output tokens after each request's first; none where the page does not tell how long they took."""
     prompt_tokens: float
     generation_tokens: float
     first_tokens: float
@@ -101,6 +101,7 @@ def interval_between(
     ttft = _new_observations(earlier.ttft, later.ttft)
     first_tokens = sum(ttft.counts) if ttft else 0.0
     generation_tokens = _increase(earlier.generation_tokens, later.generation_tokens)
+    decode_seconds = _increase(earlier.itl_sum, later.itl_sum)
     return Interval(
         start_seconds=start_seconds,
         end_seconds=end_seconds,
@@ -109,8 +110,8 @@ def interval_between(
         waiting=later.waiting,
         kv_used_ratio=later.kv_used_ratio,
         awake=earlier.awake and later.awake,
-        decode_seconds=_increase(earlier.itl_sum, later.itl_sum),
-        decode_tokens=max(0.0, generation_tokens - first_tokens),
+        decode_seconds=decode_seconds,
+        decode_tokens=max(0.0, generation_tokens - first_tokens) if decode_seconds > 0 else 0.0,
         prompt_tokens=_increase(earlier.prompt_tokens, later.prompt_tokens),
         generation_tokens=generation_tokens,
         first_tokens=first_tokens,

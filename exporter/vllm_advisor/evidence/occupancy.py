@@ -120,6 +120,17 @@ class OccupancySnapshot:
             return None
         return sum(count for running, count in self.steps_by_running.items() if running >= cap) / steps
 
+    def short_ratio(self, short: Short) -> float:
+        """Return the share of busy time in which something was short, 0 where nothing was ever busy."""
+        busy_seconds = sum(load.seconds for load in self.loads)
+        wanted = sum(load.seconds for load in self.loads if load.short is short)
+        return wanted / busy_seconds if busy_seconds else 0.0
+
+    def running_quantile(self, quantile: float) -> int | None:
+        """Return the number of running sequences at a quantile of the engine steps."""
+        running = _quantile(self.steps_by_running.items(), quantile)
+        return None if running is None else int(running)
+
     def kv_used_ratio(self, quantile: float) -> float | None:
         """Return the share of the pool in use at a quantile of time."""
         return _quantile(self.seconds_by_kv_used_ratio.items(), quantile)
@@ -146,15 +157,15 @@ class Occupancy:
         if not interval.awake:
             return
         slot = self._slot(_slot_at(interval.end_seconds))
-        seconds, running = interval.seconds, int(interval.running or 0)
+        seconds = interval.seconds
         slot.seconds += seconds
         slot.preemptions += interval.preemptions
         slot.finished += interval.finished
-        if interval.steps:
-            _count(slot.steps_by_running, running, interval.steps)
+        if interval.steps and interval.running is not None:
+            _count(slot.steps_by_running, int(interval.running), interval.steps)
         slot.decode_seconds += interval.decode_seconds
         slot.decode_tokens += interval.decode_tokens
-        if running or interval.waiting:
+        if interval.running or (interval.waiting and interval.running is not None):
             slot.busy_seconds += seconds
             _count(slot.seconds_by_load, load_key(interval), seconds)
         used_ratio = interval.kv_used_ratio
@@ -250,7 +261,7 @@ def _plateau(seconds_by_load: Mapping[LoadKey, float]) -> int | None:
     """Return the most sequences that ran while others waited for a slot, if they nearly always did."""
     queued: dict[int, float] = {}
     for (short, running, _), seconds in seconds_by_load.items():
-        if short is Short.SLOTS:
+        if short is Short.SLOTS and running:
             _count(queued, running, seconds)
     if sum(queued.values()) < _PLATEAU_SECONDS:
         return None

@@ -131,14 +131,22 @@ def _latency(recommendation: Recommendation) -> Iterator[Step]:
         yield Step(f"tpot_at_{point.concurrency:g}_sequences_seconds", point.tpot_seconds, rate)
     crossing = "where the curve crosses the target, linear between points, rounded down"
     yield Step("latency_ceiling_sequences", latency.sequences, crossing)
+    bounds = recommendation.latency_bounds
+    if latency.sequences is None and bounds.at_least is not None:
+        met = "what ran while the target was met"
+        yield Step("latency_ceiling_at_least_sequences", bounds.at_least, met)
+    if latency.sequences is None and bounds.at_most is not None:
+        missed = "what ran x target / time per output token, where the target was met nowhere"
+        yield Step("latency_ceiling_at_most_sequences", bounds.at_most, missed)
 
 
 def _cap(recommendation: Recommendation) -> Iterator[Step]:
     cap, memory, latency = recommendation.max_num_seqs, recommendation.memory, recommendation.latency
-    formula = f"min({memory.sequences}, {latency.sequences})"
+    at_least = f"at least {recommendation.latency_bounds.at_least}"
+    formula = f"min({memory.sequences}, {at_least if latency.sequences is None else latency.sequences})"
     if recommendation.deployment.workload == "batch":
         formula = "the expected memory ceiling, or where throughput grows no further"
-    elif memory.sequences is None or latency.sequences is None:
+    elif cap.candidate is None:
         formula = "needs both ceilings"
     yield Step("candidate_max_num_seqs_sequences", cap.candidate, formula)
     held = "the candidate, once it differs by more than its uncertainty"

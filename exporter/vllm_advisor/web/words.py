@@ -52,9 +52,14 @@ def length_reason(recommendation: Recommendation) -> str:
 
 def cap_reason(recommendation: Recommendation) -> str:
     """Say where the recommended max-num-seqs comes from."""
-    memory, latency = recommendation.memory, recommendation.latency
+    memory, bounds = recommendation.memory, recommendation.latency_bounds
     held = _held(recommendation.max_num_seqs)
     match recommendation.binding:
+        case Binding.LATENCY if recommendation.latency.sequences is None and bounds.at_most is not None:
+            return (
+                f"The latency ceiling binds: it is not known yet, but is {count(bounds.at_most)} at most. "
+                f"Memory would hold {count(memory.sequences)}.{held}"
+            )
         case Binding.LATENCY:
             binds = f"The latency ceiling binds: beyond it the {_target(recommendation)} is missed."
             return f"{binds} Memory would hold {count(memory.sequences)}.{held}"
@@ -63,10 +68,15 @@ def cap_reason(recommendation: Recommendation) -> str:
         case _ if recommendation.deployment.workload == "batch" and memory.sequences is not None:
             return f"{_batch_reason(recommendation)}{held}"
         case Binding.MEMORY:
-            return f"The memory ceiling binds. Latency would allow {count(latency.sequences)}.{held}"
+            return f"The memory ceiling binds. Latency would allow {_allowed(recommendation)}.{held}"
     if memory.sequences is None:
         return f"The memory ceiling is not known: {memory.reason or 'no engine reported its pool'}."
     return "The latency ceiling is not known yet: traffic has not reached it."
+
+
+def _allowed(recommendation: Recommendation) -> str:
+    known, least = recommendation.latency.sequences, recommendation.latency_bounds.at_least
+    return f"at least {count(least)}" if known is None and least is not None else count(known)
 
 
 def _batch_reason(recommendation: Recommendation) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vllm_advisor.ceilings.bound_time import BoundTime
+from vllm_advisor.ceilings.bound_time import Bound, BoundTime
 from vllm_advisor.ceilings.context_limit import ContextLimit
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.headroom import Headroom
 from vllm_advisor.ceilings.latency import CurvePoint, LatencyCeiling
+from vllm_advisor.ceilings.latency_bounds import LatencyBounds
 from vllm_advisor.ceilings.memory import MemoryCeiling
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.evidence.deployment import DeploymentSnapshot
@@ -46,6 +47,7 @@ class Case:
     context: ContextLimit
     memory: MemoryCeiling
     latency: LatencyCeiling
+    latency_bounds: LatencyBounds
     max_model_len: Flag
     max_num_seqs: Flag
     bound_time: BoundTime
@@ -83,20 +85,15 @@ class Case:
 
     @property
     def latency_ceiling_at_most(self) -> int | None:
-        """The latency ceiling, or what it cannot be above where the target was met nowhere.
+        """The latency ceiling, or what it cannot be above where the target was met nowhere."""
+        return self.latency_bounds.at_most
 
-        Time per output token is a constant and a part that grows with concurrency, so a concurrency ``n``
-        that takes ``t`` seconds a token puts the ceiling at ``n`` times the target over ``t``, or below; 0
-        where not even one sequence would meet the target.
-        """
-        if self.is_batch:
-            return None
-        if self.latency.sequences is not None:
-            return self.latency.sequences
-        first = self.least_loaded
-        if first is None or first.tpot_seconds <= self.latency.slo_tpot_seconds:
-            return None
-        return int(first.concurrency * self.latency.slo_tpot_seconds / first.tpot_seconds)
+    @property
+    def queue_is_plainer_than_target(self) -> bool:
+        """Whether requests wait at the cap, and only a target that nobody set speaks against a higher one."""
+        bound = self.bound_time
+        waits_longer = bound.ratio_or_zero(Bound.CAP) > bound.ratio_or_zero(Bound.LATENCY)
+        return self.deployment.slo.tpot_is_assumed and waits_longer
 
     @property
     def cap_to_set(self) -> int | None:

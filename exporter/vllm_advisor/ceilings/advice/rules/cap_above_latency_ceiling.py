@@ -19,6 +19,8 @@ def cap_above_latency_ceiling(case: Case, at: Thresholds) -> Advice | None:
     cap, ceiling = case.cap_at_least, case.latency_ceiling_at_most
     if cap is None or ceiling is None or cap <= max(ceiling, case.max_num_seqs.recommended or 0):
         return None
+    if case.queue_is_plainer_than_target:
+        return None
     if case.latency.sequences is None:
         return _met_nowhere(case, cap) if _latency_is_the_cause(case, at) else None
     seen = (
@@ -41,15 +43,12 @@ def _latency_is_the_cause(case: Case, at: Thresholds) -> bool:
 
 
 def _met_nowhere(case: Case, cap: int) -> Advice | None:
-    least, wanted = case.least_loaded, case.cap_to_set
-    at_most = case.latency_ceiling_at_most
-    if least is None:
+    at_most, wanted, late = case.latency_ceiling_at_most, case.cap_to_set, _late(case)
+    if late is None:
         return None
     seen = (
-        f"The cap is {_cap(case, cap)} and the {case.latency.statistic} time per output token was "
-        f"{milliseconds(least.tpot_seconds)} at {sequences(least.concurrency)}, the fewest seen in "
-        f"{span(case.bound_time.busy_seconds)} of busy time, over the target of "
-        f"{format_duration(case.latency.slo_tpot_seconds)}."
+        f"The cap is {_cap(case, cap)} and the {late} {span(case.bound_time.busy_seconds)} of busy time, "
+        f"over the target of {format_duration(case.latency.slo_tpot_seconds)}."
     )
     if wanted is None or not at_most:
         return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, NO_CAP_HELPS)
@@ -58,6 +57,22 @@ def _met_nowhere(case: Case, cap: int) -> Advice | None:
         "sweep would tell. Expect the time per output token to fall and more requests to wait at peaks."
     )
     return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, action)
+
+
+def _late(case: Case) -> str | None:
+    """Say how late tokens were where fewest ran or, before a request was seen from end to end, all along."""
+    least, occupancy = case.least_loaded, case.snapshot.occupancy
+    if least is not None:
+        return (
+            f"{case.latency.statistic} time per output token was {milliseconds(least.tpot_seconds)} at "
+            f"{sequences(least.concurrency)}, the fewest seen in"
+        )
+    if occupancy.tpot_mean_seconds is None:
+        return None
+    return (
+        f"mean time per output token was {milliseconds(occupancy.tpot_mean_seconds)} with up to "
+        f"{sequences(occupancy.greatest_running)} running all through"
+    )
 
 
 def _cap(case: Case, cap: int) -> str:

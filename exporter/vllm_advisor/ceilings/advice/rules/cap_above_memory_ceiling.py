@@ -7,6 +7,7 @@ from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.flags import set_cap
 from vllm_advisor.ceilings.advice.words import sequences, tokens
+from vllm_advisor.ceilings.bound_time import Bound
 
 __all__ = ["cap_above_memory_ceiling"]
 
@@ -25,8 +26,17 @@ def cap_above_memory_ceiling(case: Case, _at: Thresholds) -> Advice | None:
         f"The cap is {cap} and the KV pool of {tokens(memory.engine_tokens or memory.predicted_tokens or 0)} "
         f"tokens holds {sequences(memory.sequences)} of {tokens(length)} tokens{lengths}."
     )
-    action = f"{set_cap(case, case.cap_to_set or memory.sequences)}. {_expected(case, cap)}"
-    return Advice(Code.CAP_ABOVE_MEMORY_CEILING, seen, action)
+    return Advice(Code.CAP_ABOVE_MEMORY_CEILING, seen, _action(case, cap, memory.sequences))
+
+
+def _action(case: Case, cap: int, ceiling: int) -> str:
+    """Name a flag where one is published or the pool ran short; else there is no telling yet."""
+    if case.max_num_seqs.recommended is None and not case.bound_time.ratio_or_zero(Bound.MEMORY):
+        return (
+            "Nothing needs to change yet, for the pool never ran short: what to set follows with the latency "
+            f"ceiling, and will not be above {ceiling}. {_expected(case, cap)}"
+        )
+    return f"{set_cap(case, case.cap_to_set or ceiling)}. {_expected(case, cap)}"
 
 
 def _expected(case: Case, cap: int) -> str:

@@ -10,6 +10,7 @@ from vllm_advisor.ceilings.advice.flags import set_cap
 from vllm_advisor.ceilings.advice.words import percent, span
 from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.sources.engine_facts import CapSource
+from vllm_advisor.units import format_duration
 
 __all__ = ["cap_binds_pool_idle"]
 
@@ -44,12 +45,20 @@ def cap_binds_pool_idle(case: Case, at: Thresholds) -> Advice | None:
 def _above_ceiling(case: Case, cap: int) -> bool:
     """Whether the cap already is above the latency ceiling, beyond that one's own uncertainty."""
     ceiling = case.latency_ceiling_at_most
+    if case.queue_is_plainer_than_target:
+        return False
     return ceiling is not None and cap > max(ceiling, case.latency.high or ceiling)
 
 
 def _action(case: Case, cap: int) -> str:
     ceiling, recommended = case.latency_ceiling_at_most, case.max_num_seqs.recommended
     memory = case.memory.sequences
+    if case.queue_is_plainer_than_target and ceiling is not None and cap >= ceiling:
+        return (
+            f"Give slo.tpot what users need: {format_duration(case.latency.slo_tpot_seconds)} is "
+            f"a default, and only it speaks against a --max-num-seqs above {cap}. Expect fewer requests "
+            "waiting with a higher cap."
+        )
     if ceiling is not None and cap >= ceiling * (1 - case.deployment.stability.tolerance_ratio):
         return (
             f"Add replicas: the cap is already at the latency ceiling of {ceiling}, beyond which the target "

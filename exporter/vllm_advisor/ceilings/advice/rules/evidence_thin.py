@@ -43,7 +43,9 @@ def _latency(case: Case) -> str | None:
         return f"concurrency up to {case.latency.observed_to}, which does not cross the latency target"
     if not case.snapshot.engines:
         return "no engine was scraped, so that nothing is known of concurrency"
-    return "no decoding was seen, so that nothing is known of concurrency"
+    if case.snapshot.occupancy.tpot_mean_seconds is None:
+        return "no decoding was seen, so that nothing is known of concurrency"
+    return "no decoding was seen for as long as a request takes, without preemptions"
 
 
 def _batch(case: Case) -> str | None:

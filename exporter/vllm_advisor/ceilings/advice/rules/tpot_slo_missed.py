@@ -17,28 +17,32 @@ _REQUEST_SCALE_QUANTILE = 0.99
 
 def tpot_slo_missed(case: Case, at: Thresholds) -> Advice | None:
     """Say so while the last minutes' time per output token is over the target, and what is to blame."""
-    slo_seconds, observed = case.deployment.slo.tpot_seconds, _observed_seconds(case)
+    slo_seconds, (statistic, observed) = case.deployment.slo.tpot_seconds, _observed(case)
     if case.is_batch or observed is None or observed <= slo_seconds * (1 + at.tpot_missed_ratio):
         return None
     recent = case.snapshot.recent_occupancy
     if recent.busy_seconds < at.observed_seconds:
         return None
     seen = (
-        f"The {case.deployment.slo.statistic} time per output token was {milliseconds(observed)} over the "
+        f"The {statistic} time per output token was {milliseconds(observed)} over the "
         f"last {span(min(recent.window_seconds, recent.observed_seconds))}, "
         f"{over_target(observed, slo_seconds)} the target of {format_duration(slo_seconds)}."
     )
     return Advice(Code.TPOT_SLO_MISSED, seen, _action(case))
 
 
-def _observed_seconds(case: Case) -> float | None:
-    """Return the target's statistic now: of requests where that is kept, else of the time between pages."""
-    quantile, recent = case.deployment.slo.quantile, case.snapshot.recent_occupancy
-    if isinstance(quantile, str):
-        return recent.tpot_mean_seconds
-    if quantile >= _REQUEST_SCALE_QUANTILE:
-        return case.snapshot.latency.tpot_recent_p99_seconds
-    return recent.tpot_quantile_seconds(quantile)
+def _observed(case: Case) -> tuple[str, float | None]:
+    """Return the target's statistic now: of requests where that is kept, else of the time between pages.
+
+    Before any request was seen from end to end it is the mean, which the upper quantiles are not below.
+    """
+    slo, recent = case.deployment.slo, case.snapshot.recent_occupancy
+    if isinstance(slo.quantile, str):
+        return slo.statistic, recent.tpot_mean_seconds
+    if slo.quantile < _REQUEST_SCALE_QUANTILE:
+        return slo.statistic, recent.tpot_quantile_seconds(slo.quantile)
+    of_requests = case.snapshot.latency.tpot_recent_p99_seconds
+    return ("mean", recent.tpot_mean_seconds) if of_requests is None else (slo.statistic, of_requests)
 
 
 def _action(case: Case) -> str:
@@ -48,6 +52,11 @@ def _action(case: Case) -> str:
         return (
             f"Memory is to blame: {percent(memory)} of busy time was short of it, and preempted requests "
             "wait in the middle of their answer; see memory_binds, and expect both to end together."
+        )
+    if case.queue_is_plainer_than_target:
+        return (
+            "The target is a default: give slo.tpot what users need. Requests wait at the cap, and a target "
+            "that nobody set is no reason to lower it; see cap_binds_pool_idle, and expect advice that fits."
         )
     if ceiling == 0:
         return NO_CAP_HELPS

@@ -1,0 +1,58 @@
+"""Pages that lack a number, or hold one that means nothing: no number is made of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.advice_pages import TARGET, ScriptedEngine, Situation, codes, config_file, pages, replayed
+
+QUEUED = Situation(running=4, waiting=60, kv_used=0.1)
+RUNNING = "vllm:num_requests_running"
+
+
+def without(page: str, prefix: str) -> str:
+    """Return a page without the lines that begin so."""
+    return "".join(line for line in page.splitlines(keepends=True) if not line.startswith(prefix))
+
+
+def changed(page: str, running: str) -> str:
+    """Return a page that says something else of the sequences that run."""
+    return page.replace(
+        f'{RUNNING}{{engine="0",model_name="llama"}} 4',
+        f'{RUNNING}{{engine="0",model_name="llama"}} {running}',
+    )
+
+
+def written(folder: Path, texts: list[tuple[float, str]]) -> Path:
+    """Write a capture of pages."""
+    path = folder / "capture.jsonl"
+    lines = (json.dumps({"ts": at, "target": TARGET, "text": text}) for at, text in texts)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("running", ["NaN", "+Inf", "0", "lots"])
+def test_no_cap_is_inferred_where_nothing_is_known_to_run(tmp_path: Path, running: str) -> None:
+    """Requests wait, and how many run is not a number or none: there is no plateau, and no cap of 0."""
+    texts = [(at, changed(page, running)) for at, page in pages(ScriptedEngine(), [(QUEUED, 300)])]
+    recommendation = replayed(config_file(tmp_path), [written(tmp_path, texts)])
+
+    assert all(f"}} {running}" in text for _, text in texts[1:])
+    assert recommendation.max_num_seqs.configured is None
+    assert "cap_binds_pool_idle" not in codes(recommendation)
+
+
+def test_tokens_without_their_times_are_no_latency(tmp_path: Path) -> None:
+    """A page cut short after its counters, or of an engine that keeps no latencies, has no TPOT."""
+    texts = [
+        (at, without(page, "vllm:inter_token_latency"))
+        for at, page in pages(ScriptedEngine(), [(QUEUED, 300)])
+    ]
+    recommendation = replayed(config_file(tmp_path), [written(tmp_path, texts)])
+
+    assert recommendation.latency.curve == ()
+    assert recommendation.max_num_seqs.configured == QUEUED.running
+    assert "tpot_slo_missed" not in codes(recommendation)
