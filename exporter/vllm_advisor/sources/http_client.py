@@ -12,7 +12,7 @@ import aiohttp
 
 from vllm_advisor.config_discovery import HttpClientConfig, TlsConfig
 
-__all__ = ["AnswerError", "HttpClient", "TooLargeError"]
+__all__ = ["AnswerError", "HttpClient", "TooLargeError", "tls_context"]
 
 _SAID_CHARACTERS = 200
 
@@ -112,7 +112,7 @@ class HttpClient:
         if not url.startswith("https:") or self._config.tls_config == TlsConfig():
             return True
         if self._tls is None:
-            self._tls = _context(self._config.tls_config)
+            self._tls = tls_context(self._config.tls_config)
         return self._tls
 
 
@@ -131,7 +131,8 @@ def _secret(path: Path) -> str:
     return path.read_text(encoding="utf-8").strip()
 
 
-def _context(config: TlsConfig) -> ssl.SSLContext:
+def tls_context(config: TlsConfig) -> ssl.SSLContext:
+    """Return whom to trust, and who we are, as connections take it."""
     context = ssl.create_default_context(cafile=config.ca_path)
     if config.cert_path:
         context.load_cert_chain(config.cert_path, config.key_path)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
 from vllm_advisor.config import SloConfig
-from vllm_advisor.errors import EvidenceError
-from vllm_advisor.sources.load.endpoint import Endpoint, Outcome, Timed, stream
+from vllm_advisor.sources.load.endpoint import Endpoint
+from vllm_advisor.sources.load.judge import others_served, reachable_users, shortfall
 from vllm_advisor.sources.load.level import LevelLimits, LevelRun, run_level
+from vllm_advisor.sources.load.probe import probe
 from vllm_advisor.sources.load.requests import RequestSource
 from vllm_advisor.sources.load.schedule import next_concurrency
+from vllm_advisor.sources.load.stream import Timed, stream
 from vllm_advisor.sources.load.watch import Busy, peak_while
 from vllm_advisor.sources.sweep_file import Sweep, SweepLevel
 
-__all__ = ["SweepLimits", "SweepPlan", "SweepRun", "run_sweep"]
+__all__ = ["SweepLimits", "SweepPlan", "SweepProgress", "SweepRun", "run_sweep"]
 
 _CONNECT_SECONDS = 10.0
 _SILENT_SECONDS = 120.0
@@ -60,6 +61,16 @@ class SweepPlan:
     limits: SweepLimits
 
 
+class SweepProgress(Protocol):
+    """Who follows a sweep."""
+
+    def under_way(self, run: LevelRun) -> None:
+        """Be told a level as it is, many times a second."""
+
+    def ended(self, level: SweepLevel | None) -> None:
+        """Be told that a level ended, None where it was not reached."""
+
+
 @dataclass(slots=True)
 class SweepRun:
     """What a sweep measured so far, and why it went no further."""
@@ -74,57 +85,50 @@ class SweepRun:
         return Sweep(tuple(sorted(self.levels, key=lambda level: level.concurrency)), engine)
 
 
-async def run_sweep(plan: SweepPlan, run: SweepRun, on_level: Callable[[SweepLevel], None]) -> None:
+async def run_sweep(plan: SweepPlan, run: SweepRun, progress: SweepProgress) -> None:
     """Measure level after level into a run, which is whole after each level whatever comes next.
 
     Raises:
-        InputError: the server refuses a request for what it is.
+        RefusedError: the server refuses a request for what it is.
         EvidenceError: the server cannot be reached, or its first answer is no stream of tokens.
     """
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        await _probe(session, plan, run)
-        sweep = _Sweep(session, plan, run)
+        endpoint = await probe(session, plan.endpoint, plan.source, run.notes)
+        sweep = _Sweep(session, replace(plan, endpoint=endpoint), run, progress)
         while (users := sweep.next_users()) is not None:
             level = await sweep.measure(users)
-            if level is None:
-                return
-            run.levels.append(level)
-            on_level(level)
-
-
-async def _probe(session: aiohttp.ClientSession, plan: SweepPlan, run: SweepRun) -> None:
-    """Send one request: does it stream, does it say its usage, and how long are random words in tokens."""
-    prompt, _ = plan.source.draw()
-    timed = await stream(session, plan.endpoint, prompt, 2)
-    if timed.outcome is Outcome.RATE_LIMITED:
-        raise EvidenceError("the endpoint refuses the first request already: too many requests")
-    if timed.outcome is not Outcome.DONE:
-        raise EvidenceError("the endpoint's first answer is no stream of tokens")
-    if timed.prompt_tokens is None:
-        run.notes.append("The endpoint reports no usage: tokens were counted as chunks.")
-    else:
-        plan.source.learn(len(prompt.split()), timed.prompt_tokens)
+            if level is not None:
+                run.levels.append(level)
+            progress.ended(level)
 
 
 class _Sweep:
     """A sweep under way."""
 
-    def __init__(self, session: aiohttp.ClientSession, plan: SweepPlan, run: SweepRun) -> None:
-        self._session, self._plan, self._run = session, plan, run
+    def __init__(
+        self, session: aiohttp.ClientSession, plan: SweepPlan, run: SweepRun, progress: SweepProgress
+    ) -> None:
+        self._session, self._plan, self._run, self._progress = session, plan, run, progress
         self._limits = plan.limits
+        self._highest = plan.limits.highest
         self._ends_seconds = perf_counter() + plan.limits.seconds
         self._tokens = 0
+        self._is_over = False
 
     def next_users(self) -> int | None:
         """Return the next level, None when done or out of time or tokens."""
-        if perf_counter() >= self._ends_seconds or self._tokens >= self._limits.tokens:
-            self._run.notes.append("Stopped at the limit on time or tokens.")
+        if self._is_over:
             return None
         met = {level.concurrency: self._met(level) for level in self._run.levels}
         limits = self._limits
-        return next_concurrency(met, levels=limits.levels, highest=limits.highest, refine=limits.refine)
+        users = next_concurrency(met, levels=limits.levels, highest=self._highest, refine=limits.refine)
+        is_out = perf_counter() >= self._ends_seconds or self._tokens >= limits.tokens
+        if users is not None and is_out:
+            self._run.notes.append("Stopped at the limit on time or tokens.")
+            return None
+        return users
 
     async def measure(self, users: int) -> SweepLevel | None:
         """Run one level; None, with a note, where it was not reached."""
@@ -136,7 +140,7 @@ class _Sweep:
         seen: list[Busy] = []
         watching = asyncio.create_task(peak_while(self._session, self._plan.endpoint, seen))
         try:
-            level_run = await run_level(users, self._send, limits)
+            level_run = await run_level(users, self._send, limits, self._progress.under_way)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -149,28 +153,19 @@ class _Sweep:
         return await stream(self._session, self._plan.endpoint, prompt, output_tokens)
 
     def _met(self, level: SweepLevel) -> bool:
-        tpot = level.tpot_seconds.get(self._plan.slo.statistic, level.tpot_seconds["p99"])
-        return tpot <= self._plan.slo.tpot_seconds
+        return level.tpot_seconds[self._plan.slo.statistic] <= self._plan.slo.tpot_seconds
 
-    def _judged(self, level_run: LevelRun, seen: list[Busy]) -> SweepLevel | None:
-        users, level = level_run.users, level_run.level()
-        reason = _shortfall(level_run, seen)
-        if level is None and reason is None:
-            reason = f"no request finished within {self._limits.level_seconds:g} s of a warm-up"
+    def _judged(self, level_run: LevelRun, seen: Sequence[Busy]) -> SweepLevel | None:
+        users, notes = level_run.users, self._run.notes
+        others = others_served(users, seen)
+        if others >= 1:
+            notes.append(f"With {users} users the engine served {others:g} requests of others too.")
+        level = level_run.level(self._plan.slo)
+        reason = shortfall(level_run, seen)
         if reason is None:
             return level
-        self._run.notes.append(f"A level of {users} users was not reached: {reason}.")
+        notes.append(f"A level of {users} users was not reached: {reason}.")
+        self._highest = reachable_users(users, seen) or 0
+        top = max((one.concurrency for one in self._run.levels), default=0)
+        self._is_over = self._limits.levels is not None or self._highest <= top
         return None
-
-
-def _shortfall(level_run: LevelRun, seen: list[Busy]) -> str | None:
-    """Return why a level is not what it set out to be, None where it is."""
-    if level_run.is_rate_limited:
-        return "the endpoint refuses so many requests at once"
-    if level_run.is_broken:
-        return f"{level_run.outcomes[Outcome.BROKEN]} streams broke off"
-    late = seen[len(seen) // 2 :]
-    most = max((one.running for one in late), default=math.inf)
-    if late and most < level_run.users and all(one.waiting >= 1 for one in late):
-        return f"the engine runs at most {most:g} at once, the others wait"
-    return None
