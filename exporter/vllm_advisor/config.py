@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     ValidationError,
     model_validator,
@@ -34,6 +36,7 @@ __all__ = [
     "GlobalConfig",
     "LogField",
     "SloConfig",
+    "SpeculativeConfig",
     "StaticConfig",
     "StorageConfig",
     "config_for_target",
@@ -136,6 +139,24 @@ class ContextConfig(Section):
     window_seconds: Seconds = Field(604800.0, alias="window")
 
 
+class SpeculativeConfig(Section):
+    """What of ``--speculative-config`` memory depends on; vLLM's other keys are taken and not used."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    num_speculative_tokens: Count = 1
+    method: Name = "mtp"
+
+
+def _speculative(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError("expected a mapping, or a JSON object as vllm serve takes it") from error
+
+
 class EngineConfig(Section):
     """What cannot be read off the engine; the keys are `plan`'s flags, and values read win over these."""
 
@@ -151,6 +172,7 @@ class EngineConfig(Section):
     tensor_parallel_size: Count = 1
     pipeline_parallel_size: Count = 1
     data_parallel_size: Count = 1
+    decode_context_parallel_size: Count = 1
     gpu_memory_bytes: Bytes | None = Field(None, alias="gpu_memory")
     gpu_memory_utilization_ratio: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, alias="gpu_memory_utilization"
@@ -164,6 +186,9 @@ class EngineConfig(Section):
     async_scheduling: bool | None = None
     enable_prefix_caching: bool | None = None
     disable_hybrid_kv_cache_manager: bool = False
+    mamba_ssm_cache_dtype: Name | None = None
+    speculative_config: Annotated[SpeculativeConfig, BeforeValidator(_speculative)] | None = None
+    enforce_eager: bool = False
 
 
 class StaticConfig(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vllm_advisor.ceilings.engine_version import (
     ASYNC_BATCHES,
@@ -33,6 +33,8 @@ DTYPE_BYTES = {
 _LARGE_GPU_BYTES = 70 * 2**30
 _LARGEST_GPU_BYTES = 160 * 2**30
 _WHOLE_PREFILL_TOKENS = 32768
+_SMALL_BATCH_TOKENS = 2048
+_SMALL_CAP = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,21 @@ class EngineFlags:
     gpu_memory_bytes: int | None = None
 
     @property
+    def takes_large_defaults(self) -> bool:
+        """Whether a cap or a batch follows from a GPU's size alone, which an A100 has and an H100 too."""
+        size_bytes = self.gpu_memory_bytes or _LARGE_GPU_BYTES
+        is_open = self.max_num_seqs is None or self.max_num_batched_tokens is None
+        return is_open and self.version >= V1 and _LARGE_GPU_BYTES <= size_bytes < _LARGEST_GPU_BYTES
+
+    def with_small_defaults(self) -> EngineFlags:
+        """Return the same flags where the GPU is an A100, whose defaults are those of smaller ones."""
+        return replace(
+            self,
+            max_num_seqs=self.max_num_seqs or _SMALL_CAP,
+            max_num_batched_tokens=self.max_num_batched_tokens or _SMALL_BATCH_TOKENS,
+        )
+
+    @property
     def utilization_ratio(self) -> float:
         """The share of a GPU's memory that the engine may use."""
         return self.utilization or (0.92 if self.version >= UTILIZATION_092 else 0.9)
@@ -84,11 +101,11 @@ class EngineFlags:
             return self.max_num_batched_tokens
         if self.version < V1:
             whole = self.max_model_len or 0
-            return max(2048, whole) if whole <= _WHOLE_PREFILL_TOKENS else 2048
+            return max(_SMALL_BATCH_TOKENS, whole) if whole <= _WHOLE_PREFILL_TOKENS else _SMALL_BATCH_TOKENS
         size_bytes = self.gpu_memory_bytes or _LARGE_GPU_BYTES
         if size_bytes >= _LARGEST_GPU_BYTES:
             return 16384
-        return 8192 if size_bytes >= _LARGE_GPU_BYTES else 2048
+        return 8192 if size_bytes >= _LARGE_GPU_BYTES else _SMALL_BATCH_TOKENS
 
     @property
     def sequences(self) -> int:
@@ -96,7 +113,7 @@ class EngineFlags:
         if self.max_num_seqs is not None:
             return self.max_num_seqs
         is_large = (self.gpu_memory_bytes or _LARGE_GPU_BYTES) >= _LARGE_GPU_BYTES
-        return 1024 if is_large and self.version >= LARGE_CAP else 256
+        return 1024 if is_large and self.version >= LARGE_CAP else _SMALL_CAP
 
     @property
     def in_flight_tokens(self) -> int:

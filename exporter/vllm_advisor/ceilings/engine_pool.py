@@ -9,6 +9,7 @@ from functools import lru_cache
 from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
 from vllm_advisor.ceilings.engine_version import LATEST, Version, parse_version
 from vllm_advisor.ceilings.pool import PoolInputs, PoolPrediction, predict_pool
+from vllm_advisor.ceilings.speculation import Speculation
 from vllm_advisor.config import EngineConfig
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.model_config import ModelConfig
@@ -25,7 +26,6 @@ def predict_engine_pool(
     engine: EngineConfig,
     facts: EngineFacts,
     *,
-    logged_batched_tokens: int | None = None,
     logged_pool_bytes: int | None = None,
 ) -> PoolPrediction:
     """Return the pool of one engine.
@@ -37,10 +37,9 @@ def predict_engine_pool(
         model: its model.
         engine: what the configuration says; what was read of the engine wins.
         facts: what was read.
-        logged_batched_tokens: max-num-batched-tokens as its startup log says.
         logged_pool_bytes: one GPU's memory for the KV cache as its startup log says.
     """
-    flags = _flags(engine, facts, engine.max_num_batched_tokens or logged_batched_tokens)
+    flags = _flags(engine, facts, model)
     inputs = _inputs(engine, facts, logged_pool_bytes)
     prediction = predict_pool(model, flags, inputs)
     if prediction.layout.is_plain or _comes_out(prediction, facts):
@@ -49,7 +48,8 @@ def predict_engine_pool(
     return next((other for other in others if _comes_out(other, facts)), prediction)
 
 
-def _flags(engine: EngineConfig, facts: EngineFacts, batched_tokens: int | None) -> EngineFlags:
+def _flags(engine: EngineConfig, facts: EngineFacts, model: ModelConfig) -> EngineFlags:
+    drafter = _drafter(engine)
     return EngineFlags(
         version=_version(facts.vllm_version or engine.vllm_version),
         dtype=_known_dtype(engine.dtype),
@@ -57,16 +57,26 @@ def _flags(engine: EngineConfig, facts: EngineFacts, batched_tokens: int | None)
         tensor_parallel_size=facts.tensor_parallel_size or engine.tensor_parallel_size,
         pipeline_parallel_size=facts.pipeline_parallel_size or engine.pipeline_parallel_size,
         data_parallel_size=engine.data_parallel_size,
+        decode_context_parallel_size=engine.decode_context_parallel_size,
         block_size_tokens=facts.block_size_tokens or engine.block_size_tokens,
         max_model_len=facts.max_model_len or engine.max_model_len,
         max_num_seqs=facts.max_num_seqs or engine.max_num_seqs,
-        max_num_batched_tokens=batched_tokens,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
         async_scheduling=engine.async_scheduling,
         prefix_caching=engine.enable_prefix_caching if facts.prefix_caching is None else facts.prefix_caching,
         hybrid_manager=not engine.disable_hybrid_kv_cache_manager,
         num_gpu_blocks_override=facts.num_gpu_blocks_override or engine.num_gpu_blocks_override,
+        speculative_tokens=drafter.tokens,
+        speculative_layers=drafter.layers(model),
+        mamba_ssm_cache_dtype=_known_dtype(engine.mamba_ssm_cache_dtype),
+        enforce_eager=engine.enforce_eager,
         utilization=facts.gpu_memory_utilization_ratio or engine.gpu_memory_utilization_ratio,
     )
+
+
+def _drafter(engine: EngineConfig) -> Speculation:
+    config = engine.speculative_config
+    return Speculation(config.num_speculative_tokens, config.method) if config else Speculation()
 
 
 def _inputs(engine: EngineConfig, facts: EngineFacts, logged_pool_bytes: int | None) -> PoolInputs:

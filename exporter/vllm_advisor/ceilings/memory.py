@@ -36,6 +36,8 @@ class MemoryCeiling:
         error_ratio: predicted over reported, less one.
         bytes_per_token: over all ranks.
         hard_limit_sequences: what state layers hold at most, however short the sequences.
+        hard_limit_reason: where such a limit comes from.
+        micro_batches: pipeline stages, each of which runs a part of the cap at a time; None without.
         diagnosis: what would explain a prediction that does not agree.
     """
 
@@ -47,6 +49,8 @@ class MemoryCeiling:
     error_ratio: float | None = None
     bytes_per_token: int | None = None
     hard_limit_sequences: int | None = None
+    hard_limit_reason: str | None = None
+    micro_batches: int | None = None
     diagnosis: Diagnosis | None = None
     reason: str | None = None
 
@@ -93,12 +97,14 @@ def memory_ceiling(
             sequences = math.floor(facts.kv_max_concurrency)
             return replace(ceiling, sequences=sequences, grade=Grade.MEASURED)
         return replace(ceiling, reason=reason)
+    hard_limit, limit_reason = _hard_limit(pool)
     return replace(
         ceiling,
         sequences=math.floor(pool.blocks / pool.need(max_model_len)),
         grade=grade,
         expected_sequences=_expected(pool, max_model_len, lengths),
-        hard_limit_sequences=_state_slots(pool),
+        hard_limit_sequences=hard_limit,
+        hard_limit_reason=limit_reason,
         reason=reason,
     )
 
@@ -116,6 +122,7 @@ def _compared(facts: EngineFacts, prediction: PoolPrediction | None) -> MemoryCe
         predicted_tokens=predicted,
         error_ratio=error,
         bytes_per_token=prediction.layout.model_token_bytes,
+        micro_batches=stages if (stages := prediction.flags.pipeline_parallel_size) > 1 else None,
         diagnosis=diagnose(prediction, engine_tokens, facts.max_model_len)
         if disagrees and engine_tokens and facts.max_model_len
         else None,
@@ -186,8 +193,11 @@ def _expected(pool: _Pool, max_model_len: int, lengths: LengthDistribution | Non
     return sequences_that_fit(needs, lengths.counts[seen], pool.blocks - 1)
 
 
-def _state_slots(pool: _Pool) -> int | None:
-    """Return how many sequences' states fit, whatever their length; None without state layers."""
+def _hard_limit(pool: _Pool) -> tuple[int | None, str | None]:
+    """Say how many sequences' states fit, whatever their length; nothing without state layers."""
     groups = pool.layout.groups if pool.layout else ()
-    blocks = sum(group.state_blocks for group in groups if group.keeps is Keeps.STATE)
-    return math.floor((pool.blocks - 1) / blocks) if blocks else None
+    each = sum(group.state_blocks for group in groups if group.keeps is Keeps.STATE)
+    if not each:
+        return None, None
+    reason = f"({pool.blocks:,} blocks - 1) / {each:,} blocks of a sequence's states, however short it is"
+    return max(0, pool.blocks - 1) // each, reason

@@ -6,6 +6,8 @@ others; the sampler's share is what max-num-seqs buys, so the cap is itself a me
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.engine_version import GRAPHS_SUBTRACTED, LEAN_SAMPLER, V1
 from vllm_advisor.ceilings.estimate import Estimate
@@ -29,21 +31,27 @@ def activation_peak(model: ModelConfig, flags: EngineFlags) -> Estimate:
     """Return the peak of the profiling run: the larger of the sampler and the widest layer.
 
     Both follow the profiling batch: max-num-seqs logits over the vocabulary in float32, and
-    max-num-batched-tokens rows through a feed-forward layer.
+    max-num-batched-tokens rows through a feed-forward layer. The range reaches down to an A100's defaults
+    where flags are left open on a GPU of its size.
     """
-    element_bytes = model_dtype_bytes(model, flags)
-    rows = flags.batched_tokens
-    hidden_bytes = rows * model.hidden_size * element_bytes
-    sampled = min(flags.sequences, rows)
-    logit_bytes = _SAMPLER_BYTES if flags.version >= LEAN_SAMPLER else _OLD_SAMPLER_BYTES
-    sampler_bytes = logit_bytes * (model.vocab_size or 0) * sampled + hidden_bytes
-    forward_bytes = rows * _widest_row(model, flags) * element_bytes
+    sampled, rows = min(flags.sequences, flags.batched_tokens), flags.batched_tokens
     basis = f"{sampled:,} sequences' logits or {rows:,} batched tokens, whichever is larger"
     if not model.vocab_size:
         basis = f"{rows:,} batched tokens; the sampler is left out, since the config has no vocab_size"
     low_ratio = 0.7 if flags.version >= LEAN_SAMPLER else 0.4
     high_ratio = 1.5 if model.vocab_size else 2.7
-    return Estimate.around(max(sampler_bytes, forward_bytes), low_ratio, high_ratio, basis)
+    least = flags.with_small_defaults() if flags.takes_large_defaults else flags
+    expected = Estimate.around(_peak_bytes(model, flags), low_ratio, high_ratio, basis)
+    return replace(expected, low_bytes=int(_peak_bytes(model, least) * low_ratio))
+
+
+def _peak_bytes(model: ModelConfig, flags: EngineFlags) -> float:
+    element_bytes = model_dtype_bytes(model, flags)
+    rows = flags.batched_tokens
+    hidden_bytes = rows * model.hidden_size * element_bytes
+    logit_bytes = _SAMPLER_BYTES if flags.version >= LEAN_SAMPLER else _OLD_SAMPLER_BYTES
+    sampler_bytes = logit_bytes * (model.vocab_size or 0) * min(flags.sequences, rows) + hidden_bytes
+    return max(sampler_bytes, rows * _widest_row(model, flags) * element_bytes)
 
 
 def _widest_row(model: ModelConfig, flags: EngineFlags) -> float:

@@ -104,6 +104,7 @@ def answer_plan(prediction: PoolPrediction, question: PlanQuestion) -> PlanAnswe
     recommended, binding = _recommended(question, solved, notes)
     error, diagnosis = _compared(prediction, question, length)
     _note_pool(prediction, length, notes)
+    _note_defaults(prediction, notes)
     _note_cap(prediction, length, ceiling, solved, notes)
     slots = _state_slots(prediction)
     _note_states(prediction, slots, notes)
@@ -215,6 +216,16 @@ def _note_pool(prediction: PoolPrediction, length: int | None, notes: list[str])
     if length and not layout.is_plain and prediction.blocks:
         notes.append(
             "The token count is a concurrency in token units at this length; it cannot be divided by another."
+        )
+
+
+def _note_defaults(prediction: PoolPrediction, notes: list[str]) -> None:
+    flags = prediction.flags
+    if prediction.inputs.gpu_memory_bytes is not None and flags.takes_large_defaults:
+        notes.append(
+            f"A GPU of this size was taken for an H100 or newer, whose defaults are --max-num-seqs "
+            f"{flags.sequences} and --max-num-batched-tokens {flags.batched_tokens}; an A100's are 256 and "
+            "2048: give both on one."
         )
 
 

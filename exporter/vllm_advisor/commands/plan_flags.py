@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.engine_version import LATEST, parse_version
 from vllm_advisor.ceilings.pool import PoolInputs
+from vllm_advisor.ceilings.speculation import Speculation
 from vllm_advisor.ceilings.weights import QUANTIZATION_BYTES
 from vllm_advisor.commands.flag_types import (
     count,
@@ -106,7 +108,7 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
     def flag(name: str, default: Any = None) -> Any:  # noqa: ANN401
         return given(arguments, report, name, default)
 
-    tokens, layers = _speculation(flag("speculative_config"), model)
+    drafter = _speculation(flag("speculative_config"))
     longest = flag("max_model_len", model.max_len_tokens)
     release = arguments.vllm_version or (parse_version(report.version) if report.version else LATEST)
     return EngineFlags(
@@ -128,8 +130,8 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
             or report.arguments.get("disable_hybrid_kv_cache_manager")
         ),
         num_gpu_blocks_override=flag("num_gpu_blocks_override"),
-        speculative_tokens=tokens,
-        speculative_layers=layers,
+        speculative_tokens=drafter.tokens,
+        speculative_layers=drafter.layers(model),
         mamba_ssm_cache_dtype=arguments.mamba_ssm_cache_dtype,
         enforce_eager=bool(arguments.enforce_eager or report.arguments.get("enforce_eager")),
         utilization=arguments.gpu_memory_utilization or report.utilization_ratio,
@@ -185,21 +187,18 @@ def _known_quantization(name: str, *, from_flag: bool) -> str | None:
     return known
 
 
-def _speculation(config: str | None, model: ModelConfig) -> tuple[int, int]:
-    """Return the proposed tokens and the layers that a drafter inside the model's pool adds."""
+def _speculation(config: str | Mapping[str, Any] | None) -> Speculation:
     if not config:
-        return 0, 0
+        return Speculation()
     try:
-        document = json.loads(config)
-        tokens = int(document.get("num_speculative_tokens") or 1)
-        method = str(document.get("method") or "mtp")
+        document = json.loads(config) if isinstance(config, str) else config
+        return Speculation(
+            int(document.get("num_speculative_tokens") or 1), str(document.get("method") or "mtp")
+        )
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise UsageError(
             "expected a JSON object with num_speculative_tokens", key="--speculative-config"
         ) from error
-    if "ngram" in method or "suffix" in method:
-        return tokens, 0
-    return tokens, model.drafter_layers or 1
 
 
 def _logged_dtype(key: str, value: object) -> str:

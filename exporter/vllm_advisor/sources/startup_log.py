@@ -162,12 +162,14 @@ def _consumed(report: StartupReport, match: re.Match[str]) -> StartupReport:
 
 
 def _arguments(report: StartupReport, match: re.Match[str]) -> StartupReport:
-    given = {name: _value(text) for name, text in _ARGUMENT.findall(match[1])}
+    given = _flags(_ARGUMENT.findall(match[1]))
+    if "num_speculative_tokens" in given:
+        given["speculative_config"] = {name: given[name] for name in _SPECULATION if name in given}
     return replace(report, arguments=MappingProxyType({**report.arguments, **given}))
 
 
 def _engine_config(report: StartupReport, match: re.Match[str]) -> StartupReport:
-    found = {name: _value(text) for name, text in _CONFIG.findall(match[2])}
+    found = _flags(_CONFIG.findall(match[2]))
     found = {_CONFIG_NAMES.get(name, name): value for name, value in found.items() if value is not None}
     length = found.pop("max_model_len", None)
     return replace(
@@ -179,6 +181,20 @@ def _engine_config(report: StartupReport, match: re.Match[str]) -> StartupReport
 
 
 _ARGUMENT = re.compile(r"'(\w+)': ('[^']*'|-?\d+(?:\.\d+)?|True|False|None)")
+
+
+def _flags(found: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return flags with their values, those left out that no engine starts with."""
+    values = {name: _value(text) for name, text in found}
+    return {
+        name: value
+        for name, value in values.items()
+        if not _COUNTED.search(name) or value is None or (type(value) is int and value > 0)
+    }
+
+
+_COUNTED = re.compile(r"_(size|seqs|tokens|bytes|override)$")
+_SPECULATION = ("num_speculative_tokens", "method")
 _CONFIG = re.compile(
     r"\b(dtype|max_seq_len|tensor_parallel_size|pipeline_parallel_size|data_parallel_size|"
     r"decode_context_parallel_size|quantization|kv_cache_dtype|enforce_eager)=([^,\s]+)"

@@ -120,6 +120,8 @@ def _memory(recommendation: Recommendation) -> Iterator[Step]:
     yield Step("memory_ceiling_sequences", memory.sequences, divided)
     expected = "largest number whose summed length exceeds the pool in under 0.1% of cases"
     yield Step("expected_memory_ceiling_sequences", memory.expected_sequences, expected)
+    if memory.hard_limit_reason is not None:
+        yield Step("hard_limit_sequences", memory.hard_limit_sequences, memory.hard_limit_reason)
 
 
 def _latency(recommendation: Recommendation) -> Iterator[Step]:
@@ -151,6 +153,9 @@ def _cap(recommendation: Recommendation) -> Iterator[Step]:
     yield Step("candidate_max_num_seqs_sequences", cap.candidate, formula)
     held = "the candidate, once it differs by more than its uncertainty"
     yield Step("max_num_seqs_sequences", cap.recommended, held)
+    if memory.micro_batches and cap.recommended is not None:
+        part = f"{cap.recommended} / {memory.micro_batches} pipeline stages, which take turns"
+        yield Step("micro_batch_sequences", cap.recommended / memory.micro_batches, part)
     if recommendation.headroom is not None:
         spare = f"pool - {cap.recommended} x {recommendation.max_model_len.recommended}"
         yield Step("memory_headroom_tokens", recommendation.headroom.spare_tokens, spare)

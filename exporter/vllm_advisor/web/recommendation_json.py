@@ -105,6 +105,9 @@ def _memory(recommendation: Recommendation) -> dict[str, Any]:
         "sequences": memory.sequences,
         "grade": memory.grade,
         "expected_sequences": memory.expected_sequences,
+        "hard_limit_sequences": memory.hard_limit_sequences,
+        "hard_limit_reason": memory.hard_limit_reason,
+        "micro_batches": memory.micro_batches,
     }
 
 
