@@ -17,6 +17,14 @@ from vllm_advisor.errors import InputError
 __all__ = ["load_file", "problem_at", "read_file"]
 
 Model = TypeVar("Model", bound=BaseModel)
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes what looks like a date for text, so that it is told as such at its line."""
+
+
+_Loader.add_constructor(_TIMESTAMP, yaml.SafeLoader.construct_yaml_str)
 
 
 def load_file(path: Path, model: type[Model]) -> Model:
@@ -36,7 +44,7 @@ def read_file(path: Path, model: type[Model]) -> tuple[Model | None, list[InputE
     try:
         text = path.read_text(encoding="utf-8")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         return None, [InputError(f"cannot be read: {error.strerror}", path=path)]
     except UnicodeDecodeError:
@@ -44,8 +52,10 @@ def read_file(path: Path, model: type[Model]) -> tuple[Model | None, list[InputE
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         return None, [InputError(f"is not YAML: {error.problem}", path=path, line=line)]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a number of thousands of digits
         return None, [InputError(f"is not YAML: {str(error).splitlines()[0]}", path=path)]
+    except RecursionError:
+        return None, [InputError("is not YAML of a sensible depth", path=path)]
     if not isinstance(root, yaml.MappingNode):
         return None, [InputError("expected a mapping", path=path, line=1)]
     problems = [
@@ -102,17 +112,29 @@ def _line_of(root: yaml.Node | None, location: Sequence[int | str]) -> int:
     return line
 
 
-def _repeated_keys(node: yaml.Node) -> list[tuple[str, int]]:
+def _repeated_keys(root: yaml.Node) -> list[tuple[str, int]]:
+    """Return keys that a mapping has twice, with their lines; what an alias repeats is looked at once."""
+    repeated: list[tuple[str, int]] = []
+    nodes, met = [root], {id(root)}
+    while nodes:
+        node = nodes.pop()
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            repeated += _given_again([key for key, _ in node.value])
+            inner = [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        nodes += [one for one in inner if id(one) not in met]
+        met |= {id(one) for one in inner}
+    return repeated
+
+
+def _given_again(keys: list[yaml.Node]) -> list[tuple[str, int]]:
+    seen: set[str] = set()
     repeated = []
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+    for key in keys:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in seen:
                 repeated.append((key.value, key.start_mark.line + 1))
-            elif isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
-            repeated += _repeated_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            repeated += _repeated_keys(item)
+            seen.add(key.value)
     return repeated

@@ -152,6 +152,25 @@ MISTAKES = {
         "expected mean, or a quantile from 0.5 to 0.999, not 'p99'",
     ),
     "not yaml": ("deployments: [\n", 2, None, "is not YAML"),
+    "twice in one line": (MINIMAL + "    slo: {tpot: 40ms, tpot: 50ms}\n", 4, "tpot", "given twice"),
+    "inside itself": (
+        MINIMAL + "    access_logs: &logs\n      - paths: *logs\n",
+        5,
+        "deployments[0].access_logs[0].paths[0]",
+        "expected text, not a mapping",
+    ),
+    "a date": (
+        MINIMAL + "    context: {window: 2026-01-31}\n",
+        4,
+        "deployments[0].context.window",
+        "expected a duration such as 40ms, 5s or 7d, not '2026-01-31'",
+    ),
+    "no date": (
+        MINIMAL + "    context: {window: 2026-13-45}\n",
+        4,
+        "deployments[0].context.window",
+        "expected a duration such as 40ms, 5s or 7d, not '2026-13-45'",
+    ),
     "not a mapping": ("- a\n", 1, None, "expected a mapping"),
     "empty": ("", 1, None, "expected a mapping"),
 }
@@ -214,6 +233,16 @@ def test_no_password_is_printed(text: str, tmp_path: Path, capsys: pytest.Captur
     assert "expected" in printed.err or "unknown key" in printed.err or "required" in printed.err
 
 
+@pytest.mark.parametrize("value", ["[" * 5000 + "]" * 5000, "9" * 5000])
+def test_what_no_reader_can_take_is_one_line(value: str, tmp_path: Path) -> None:
+    """Brackets by the thousand and a number as long are named without a traceback."""
+    path = write(tmp_path, f"deployments: {value}\n")
+    (problem,) = config_problems(path)
+
+    assert str(problem).startswith(f"{path}: is not YAML")
+    assert "\n" not in str(problem)
+
+
 def test_check_config_prints_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All mistakes of a file are printed at once, by line, with exit 1."""
     path = write(tmp_path, MINIMAL + "    slo: {tpot: 5, quantile: 2.0}\n    context: {x: 1}\n")
@@ -243,6 +272,32 @@ def test_check_config_reads_the_files_that_are_named(
         f"  {path}:6: deployments[0].engine.startup_log: {tmp_path}/none.log: {missing}",
         f"  {path}:7: deployments[0].sweep: {tmp_path}/sweep.csv:1: {column}",
     ]
+
+
+def test_check_config_opens_secrets_and_certificates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A password or a certificate that is not there is told at its line; one that is there stays secret."""
+    (tmp_path / "password").write_text("hunter2")
+    asked = (
+        "    prometheus:\n      url: http://prometheus:9090\n      selector: 'job=\"vllm\"'\n"
+        "      basic_auth: {username: u, password_file: password}\n"
+        "      tls_config:\n        ca_file: ca.pem\n"
+    )
+    found = "    http_sd_configs:\n      - url: http://sd\n        authorization: {credentials_file: token}\n"
+    path = write(
+        tmp_path, MINIMAL.replace('    static_configs: [{targets: ["vllm-0:8000"]}]\n', asked) + found
+    )
+
+    assert main(["check-config", str(path)]) == 1
+    printed = capsys.readouterr().out
+    missing = "cannot be read: No such file or directory"
+    sd = "deployments[0].http_sd_configs[0]"
+    assert printed.splitlines()[1:] == [
+        f"  {path}:8: deployments[0].prometheus.tls_config.ca_file: {tmp_path}/ca.pem: {missing}",
+        f"  {path}:11: {sd}.authorization.credentials_file: {tmp_path}/token: {missing}",
+    ]
+    assert "hunter2" not in printed
 
 
 def test_check_config_answers_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
