@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.engine_version import (
@@ -47,6 +48,12 @@ class _Paged:
 
 def kv_layout(model: ModelConfig, flags: EngineFlags) -> KvLayout:
     """Return how an engine with these flags lays a model's cache out."""
+    return _layout(model, replace(flags, utilization=None, max_num_seqs=None, num_gpu_blocks_override=None))
+
+
+@lru_cache(maxsize=512)
+def _layout(model: ModelConfig, flags: EngineFlags) -> KvLayout:
+    """Work it out once for all flags that size the pool and do not shape it, as misreadings try many."""
     specs = layer_specs(model, flags)
     block_size = _block_size(specs, flags)
     paged = [_page(spec, block_size) for spec in specs]
