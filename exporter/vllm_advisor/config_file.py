@@ -24,7 +24,11 @@ class _Loader(yaml.SafeLoader):
     """Takes what looks like a date for text, so that it is told as such at its line."""
 
 
-_Loader.add_constructor(_TIMESTAMP, yaml.SafeLoader.construct_yaml_str)
+def _as_text(_loader: _Loader, node: yaml.Node) -> str:
+    return str(node.value)
+
+
+_Loader.add_constructor(_TIMESTAMP, _as_text)
 
 
 def load_file(path: Path, model: type[Model]) -> Model:

@@ -45,6 +45,7 @@ class Deployment:
     history: History = field(default_factory=History)
     finder: TargetFinder = field(init=False)
     _is_failing: bool = False
+    _failed_rules: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.finder = TargetFinder(self.pipeline.config, self._retarget)
@@ -70,12 +71,25 @@ class Deployment:
             self._is_failing = True
             return
         self._is_failing = False
+        self._note_failed_rules(recommendation)
         flags = _flags(recommendation)
         if self.recommendation is None or _flags(self.recommendation) != flags:
             log.info("recommendation", deployment=self.name, binding=str(recommendation.binding), **flags)
         self.changed_seconds = recommendation.published.changed_seconds
         self.recommendation = recommendation
         self.history.record(_point(recommendation, now_seconds))
+
+    def _note_failed_rules(self, recommendation: Recommendation) -> None:
+        """Say once of each rule of advice that it fails; explain and the metrics go on to tell."""
+        for failure in recommendation.failed_rules:
+            if failure.code not in self._failed_rules:
+                log.error(
+                    "a rule of advice failed, the others answer",
+                    deployment=self.name,
+                    code=str(failure.code),
+                    problem=failure.problem,
+                )
+        self._failed_rules = frozenset(failure.code for failure in recommendation.failed_rules)
 
     def look(self, session: aiohttp.ClientSession, clock: SteadyClock, telemetry: Telemetry) -> None:
         """Begin to read what is new in logs and store, and to discover."""
