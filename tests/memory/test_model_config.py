@@ -161,6 +161,17 @@ def test_a_checkpoint_of_modelopt_decides_the_cache_dtype() -> None:
     assert old.rank_token_bytes == 2 * new.rank_token_bytes
 
 
+@pytest.mark.parametrize(
+    ("dtype", "head_bytes"),
+    [("fp8", 128), ("fp8_per_token_head", 128 + 4), ("int8_per_token_head", 128 + 4), ("nvfp4", 64 + 8)],
+)
+def test_scaled_and_packed_cache_dtypes(dtype: str, head_bytes: int) -> None:
+    """A scale of 4 bytes for each token and head; FP4 with a byte of scale for 16 elements."""
+    layout = kv_layout(model_of(LLAMA_70B), EngineFlags(kv_cache_dtype=dtype))
+
+    assert layout.rank_token_bytes == 80 * 8 * 2 * head_bytes
+
+
 def test_a_compressed_tensors_scheme_decides_the_cache_dtype() -> None:
     """Its presence alone makes the cache 8 bits wide since 0.13; other checkpoints' schemes do not."""
     scheme = {"num_bits": 8, "type": "float", "strategy": "tensor"}

@@ -50,6 +50,33 @@ def test_counted_weights_are_what_engines_loaded(
     assert size.low_bytes <= loaded_gib * _GIB <= size.high_bytes
 
 
+@pytest.mark.parametrize(("ranks", "engines"), [(1, 8), (2, 4), (8, 1)])
+def test_experts_are_shared_by_data_parallel_engines(ranks: int, engines: int) -> None:
+    """Eight GPUs hold an eighth of the experts each, however they are divided into engines."""
+    flags = EngineFlags(tensor_parallel_size=ranks, data_parallel_size=engines)
+    size = weights_per_gpu(model_of(_QWEN_3_235B), flags)
+    experts = 94 * 128 * 3 * 4096 * 1536
+    elsewhere = 94 * 4096 * 128 * (2 * 64 + 2 * 4) + 2 * 151936 * 4096
+
+    assert size is not None
+    assert size.expected_bytes == pytest.approx((experts / 8 + elsewhere / ranks) * 2, rel=0.001)
+
+
+def test_a_checkpoint_is_divided_as_its_parts_are(tmp_path: Path) -> None:
+    """Of a mixture's 470 GB each of eight data-parallel GPUs holds an eighth of the experts and all else."""
+    index = {"metadata": {"total_size": 470 * 10**9}, "weight_map": {}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    model = read_model_config(Path(saved(tmp_path, _QWEN_3_235B)))
+    size = weights_per_gpu(model, EngineFlags(data_parallel_size=8))
+    experts = 94 * 128 * 3 * 4096 * 1536
+    elsewhere = 94 * 4096 * 128 * (2 * 64 + 2 * 4) + 2 * 151936 * 4096
+
+    assert size is not None
+    assert size.expected_bytes == pytest.approx(
+        470e9 * (experts / 8 + elsewhere) / (experts + elsewhere), rel=0.001
+    )
+
+
 _GPT_OSS_120B = {
     "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880,
     "intermediate_size": 2880, "num_hidden_layers": 36, "num_attention_heads": 64, "num_key_value_heads": 8,

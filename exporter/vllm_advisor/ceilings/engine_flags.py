@@ -27,8 +27,11 @@ DTYPE_BYTES = {
     "fp8_inc": 1,
     "fp8_ds_mla": 1,
     "int8": 1,
+    "fp8_per_token_head": 1,
+    "int8_per_token_head": 1,
+    "nvfp4": 1,
 }
-"""Bytes of one element by the names that ``--dtype`` and ``--kv-cache-dtype`` take."""
+"""Bytes of one element by the names that ``--dtype`` and ``--kv-cache-dtype`` take, unscaled."""
 
 _LARGE_GPU_BYTES = 70 * 2**30
 _LARGEST_GPU_BYTES = 160 * 2**30

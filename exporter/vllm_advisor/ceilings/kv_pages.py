@@ -87,21 +87,27 @@ def model_dtype_bytes(model: ModelConfig, flags: EngineFlags) -> int:
     return 2 if model.dtype in {None, "float32"} else DTYPE_BYTES.get(str(model.dtype), 2)
 
 
-def _cache_dtype_bytes(model: ModelConfig, flags: EngineFlags) -> int:
-    if flags.kv_cache_dtype != "auto":
-        return DTYPE_BYTES[flags.kv_cache_dtype]
+def _cache_dtype(model: ModelConfig, flags: EngineFlags) -> str:
+    """Return what ``--kv-cache-dtype`` comes to; ``auto`` where it is the model's own."""
     checkpoint = model.quantization
-    if checkpoint and checkpoint.kv_cache_dtype:
+    if flags.kv_cache_dtype == "auto" and checkpoint and checkpoint.kv_cache_dtype:
         since = CHECKPOINT_KV_DTYPE if checkpoint.method.startswith("modelopt") else SCHEME_KV_DTYPE
-        if flags.version >= since:
-            return DTYPE_BYTES[checkpoint.kv_cache_dtype]
-    return model_dtype_bytes(model, flags)
+        return checkpoint.kv_cache_dtype if flags.version >= since else "auto"
+    return flags.kv_cache_dtype
+
+
+def _head_bytes(width: int, dtype: str, element_bytes: int) -> int:
+    """Return one head's vector: two FP4 elements a byte with a scale for 16, or one scale for the whole."""
+    if dtype == "nvfp4":
+        return width // 2 + width // 16
+    return width * element_bytes + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)
 
 
 def _specs(
     model: ModelConfig, cache: AttentionCache | LatentCache | StateCache, flags: EngineFlags
 ) -> Iterator[LayerSpec]:
-    element_bytes = _cache_dtype_bytes(model, flags)
+    dtype = _cache_dtype(model, flags)
+    element_bytes = model_dtype_bytes(model, flags) if dtype == "auto" else DTYPE_BYTES[dtype]
     if isinstance(cache, StateCache):
         size_bytes = _state_bytes(cache, model_dtype_bytes(model, flags), flags)
         mamba2 = cache.kind is StateKind.MAMBA2
@@ -110,7 +116,8 @@ def _specs(
         yield from _latent(cache, element_bytes, flags)
     else:
         heads = max(1, cache.kv_heads // flags.tensor_parallel_size)
-        token_bytes = heads * (cache.key_width + cache.value_width) * element_bytes
+        widths = cache.key_width, cache.value_width
+        token_bytes = heads * sum(_head_bytes(width, dtype, element_bytes) for width in widths)
         yield LayerSpec(cache.layer, _KEEPS[cache.reach], token_bytes, reach_tokens=cache.reach_tokens)
 
 

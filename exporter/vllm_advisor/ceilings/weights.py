@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
@@ -67,7 +68,8 @@ def weights_per_gpu(
     as_stored = quantization is None and flags.dtype in {"auto", model.dtype}
     if model.checkpoint_bytes is not None and as_stored:
         basis = f"{model.checkpoint_bytes / 1e9:.4g} GB of checkpoint"
-        return _padded(model.checkpoint_bytes / ranks, model, flags, quantization, basis)
+        size_bytes = model.checkpoint_bytes * _share_of_one_gpu(model, flags)
+        return _padded(size_bytes, model, flags, quantization, basis)
     if not model.weights.missing:
         basis = f"{model.weights.total / 1e9:.4g} billion parameters counted"
         return _padded(_counted_bytes(model, flags, quantization), model, flags, quantization, basis)
@@ -101,18 +103,28 @@ def _dtype_bytes(model: ModelConfig | None, flags: EngineFlags) -> int:
 def _counted_bytes(model: ModelConfig, flags: EngineFlags, quantization: str | None) -> float:
     """Divide each part as the ranks do: quantization leaves embeddings and encoders as they are.
 
-    The first pipeline stage holds the embedding and the last one the output head.
+    The first pipeline stage holds the embedding and the last one the output head. Experts are shared by
+    data-parallel engines too, with or without expert parallelism (vLLM ``fused_moe/config.py``,
+    ``FusedMoEParallelConfig.make``).
     """
     weights, dense_bytes = model.weights, float(_dtype_bytes(model, flags))
     experts_bytes = float(_quantized_bytes(model, quantization) or dense_bytes)
     experts_only = _method(model, quantization).startswith("mxfp4")
     linear_bytes = dense_bytes if experts_only else experts_bytes
-    shared = (weights.attention + weights.mlp) * linear_bytes + weights.experts * experts_bytes
+    experts = weights.experts * experts_bytes / flags.data_parallel_size
+    shared = (weights.attention + weights.mlp) * linear_bytes + experts
     stages = flags.pipeline_parallel_size
     tables = weights.embedding / min(stages, 2) + weights.tower
     return (
         shared / stages + tables * dense_bytes
     ) / flags.tensor_parallel_size + weights.replicated * linear_bytes / stages
+
+
+def _share_of_one_gpu(model: ModelConfig, flags: EngineFlags) -> float:
+    ranks = flags.tensor_parallel_size * flags.pipeline_parallel_size
+    alone = replace(flags, tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1)
+    whole_bytes = 0 if model.weights.missing else _counted_bytes(model, alone, None)
+    return _counted_bytes(model, flags, None) / whole_bytes if whole_bytes else 1 / ranks
 
 
 def _padded(
@@ -121,9 +133,10 @@ def _padded(
     """Add what MXFP4 kernels pad experts with; between none and both ways, most likely one."""
     if not _method(model, quantization).startswith("mxfp4") or not model.hidden_size:
         return Estimate.around(size_bytes, 0.97, 1.06, basis)
-    ranks = flags.tensor_parallel_size * flags.pipeline_parallel_size
+    ranks = flags.tensor_parallel_size * flags.pipeline_parallel_size * flags.data_parallel_size
     experts_bytes = model.weights.experts * float(QUANTIZATION_BYTES["mxfp4"]) / ranks
-    width = (model.expert_width or model.intermediate_size or model.hidden_size) / flags.tensor_parallel_size
+    expert_ranks = flags.tensor_parallel_size * flags.data_parallel_size
+    width = (model.expert_width or model.intermediate_size or model.hidden_size) / expert_ranks
     inputs = _rounded_up(model.hidden_size) / model.hidden_size
     both = inputs * _rounded_up(width) / width
     return Estimate(

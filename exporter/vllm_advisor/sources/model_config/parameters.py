@@ -83,7 +83,8 @@ def _attending(text: Fields, model_type: str, kinds: tuple[LayerKind, ...]) -> i
 
 def _shared_blocks(text: Fields) -> int | None:
     """Zamba's attention and feed-forward layers, of which there are a few that take turns."""
-    return (text.optional_count("num_mem_blocks") or 2) if text.get("hybrid_layer_ids") else None
+    named = text.get("num_mem_blocks", "hybrid_layer_ids")
+    return (text.optional_count("num_mem_blocks") or 2) if named else None
 
 
 def _attention(text: Fields, hidden: int) -> tuple[int, int]:

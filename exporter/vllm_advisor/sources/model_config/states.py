@@ -27,12 +27,19 @@ def _shape(text: Fields) -> tuple[StateKind, tuple[StatePart, ...]]:
     if text.get("conv_L_cache"):
         hidden = text.count("conv_dim", "hidden_size")
         return StateKind.SHORT_CONVOLUTION, (StatePart(hidden, text.count("conv_L_cache") - 1),)
-    if text.get("attn_type_list", "layer_group_size") and not text.get("mamba_d_state"):
+    if _is_lightning(text):
         heads, head = text.count("num_attention_heads"), text.count("head_dim")
         return StateKind.LIGHTNING, (StatePart(heads * head * head),)
     if text.get("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "n_groups", "mamba_n_groups"):
         return StateKind.MAMBA2, _mamba2(text)
     return StateKind.MAMBA1, _mamba1(text)
+
+
+def _is_lightning(text: Fields) -> bool:
+    """MiniMax and Ling describe the layer's heads alone, as those of attention."""
+    listed = text.get("layer_types")
+    linear = isinstance(listed, list) and "linear_attention" in listed
+    return bool(linear or text.get("attn_type_list", "layer_group_size")) and not text.get("mamba_d_state")
 
 
 def _delta_net(text: Fields) -> tuple[StatePart, ...]:
