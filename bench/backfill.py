@@ -18,18 +18,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
+import numpy as np
+from numpy.typing import NDArray
 from processes import Usage, free_ports, running, until_answers, usage_of
 from scraping import PAGE
 
 from vllm_advisor.sources.page_layout import WANTED_NAMES
 
+Floats = NDArray[np.float64]
 EVERY_SECONDS = 15
 _LINE = re.compile(r"^([a-zA-Z_:]+)\{(.*)\} (\S+)$")
-_GROWS = ("_total", "_bucket", "_sum", "_count")
+_COUNTERS = ("_total", "_bucket", "_sum", "_count")
+_DAY_SECONDS = 86400
+_ROUND_SHARE = 0.1
+"""Of the page's counts, which a busy engine adds every round."""
 
 
 def openmetrics(engines: int, hours: float, end_seconds: int) -> Iterator[str]:
-    """Yield the past as lines, series by series within an hour."""
+    """Yield the past as lines, engine by engine and series by series."""
     wanted = frozenset(WANTED_NAMES)
     series = [
         (match[1], match[2], float(match[3]))
@@ -37,13 +43,33 @@ def openmetrics(engines: int, hours: float, end_seconds: int) -> Iterator[str]:
         if (match := _LINE.match(line)) and match[1] in wanted
     ]
     rounds = int(hours * 3600 / EVERY_SECONDS)
-    times = [end_seconds - (rounds - index) * EVERY_SECONDS for index in range(rounds)]
+    times = end_seconds - EVERY_SECONDS * np.arange(rounds, 0, -1)
+    random = np.random.default_rng(0)
     for engine in range(engines):
+        busy = 0.5 + 0.45 * np.sin(2 * np.pi * (times / _DAY_SECONDS + engine / engines))
+        busy *= random.uniform(0.8, 1.2, rounds)
+        slowness = random.uniform(0.9, 1.1, rounds)
+        stamps = [f"{moment}.{engine:03}" for moment in times.tolist()]
         for name, labels, value in series:
             prefix = f'{name}{{{labels},instance="vllm-{engine}:8000",job="vllm"}}'
-            step = value / 100 if name.endswith(_GROWS) else 0.0
-            for index, moment in enumerate(times):
-                yield f"{prefix} {round(value + index * step) if step else value} {moment}.{engine:03}\n"
+            for text, stamp in zip(_numbers(name, value, busy, slowness), stamps, strict=True):
+                yield f"{prefix} {text} {stamp}\n"
+
+
+def _numbers(name: str, value: float, busy: Floats, slowness: Floats) -> list[str]:
+    """Return a series' numbers: whole ones but for seconds and shares, as engines show them."""
+    if name.endswith("_seconds_sum"):
+        return list(map(repr, (value * _ROUND_SHARE * (1 + np.cumsum(busy * slowness))).tolist()))
+    if name.endswith(_COUNTERS):
+        counts = np.round(value * _ROUND_SHARE * (1 + np.cumsum(busy))).astype(np.int64)
+        return list(map(str, counts.tolist()))
+    if name.endswith("requests_running"):
+        return list(map(str, np.round(22 * busy).astype(int).tolist()))
+    if name.endswith("requests_waiting"):
+        return list(map(str, np.where(busy > 1, 3, 0).tolist()))
+    if name.endswith("usage_perc"):
+        return list(map(repr, (0.7 * busy).tolist()))
+    return [repr(value)] * len(busy)
 
 
 def write_blocks(folder: Path, engines: int, hours: float) -> Path:

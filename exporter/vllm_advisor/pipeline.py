@@ -16,6 +16,7 @@ from vllm_advisor.evidence.deployment import DeploymentEvidence, DeploymentSnaps
 from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import EngineSeries
 from vllm_advisor.sources.sweep_file import Sweep, read_sweep, sweep_from_document, sweep_to_document
 
 __all__ = ["DeploymentPipeline"]
@@ -50,6 +51,10 @@ class DeploymentPipeline:
     def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
         """Take in one page; return whether an engine on it had restarted."""
         return self.evidence.observe_page(target, time_seconds, engines)
+
+    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> None:
+        """Take in successive pages of a target."""
+        self.evidence.observe_series(target, engines)
 
     def observe_facts(self, target: str, facts: EngineFacts) -> None:
         """Take in what a target says of its configuration elsewhere than on its page."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.http_client import AnswerError
-from vllm_advisor.sources.prometheus import StoreApi, StoredPage, StoredPages, TooMuchError
+from vllm_advisor.sources.prometheus import StoreApi, StoredPages, StoredStretch, TooMuchError
 
 __all__ = ["StoreFollower"]
 
@@ -31,7 +31,6 @@ _PROGRESS_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 """How long a store that fails keeps scraping and advice waiting."""
 _RETRY_SECONDS = 1.0
-_PAGES_AT_ONCE = 100
 
 log = structlog.get_logger()
 
@@ -139,7 +138,11 @@ class StoreFollower:
             self._stretch_seconds = max(_SHORTEST_STRETCH_SECONDS, self._stretch_seconds / 2)
             return
         self._fit_stretch(sum(len(one.values) for one in series) / (end_seconds - start_seconds))
-        await self._take_in([one for one in self._pages.pages(series) if one.time_seconds > start_seconds])
+        await asyncio.sleep(0)
+        stretches = list(self._pages.stretches(series, start_seconds))
+        await asyncio.sleep(0)
+        for stretch in stretches:
+            self._take_in(stretch)
         self._position_seconds = end_seconds
         self._pipeline.settle(end_seconds)
 
@@ -152,22 +155,14 @@ class StoreFollower:
             max(_SHORTEST_STRETCH_SECONDS, wanted_seconds),
         )
 
-    async def _take_in(self, pages: Sequence[StoredPage]) -> None:
-        """Observe pages in the order of time, with others' work between them."""
-        taken = 0
-        for page in pages:
-            if taken >= _PAGES_AT_ONCE and page.time_seconds > (self._position_seconds or 0.0):
-                await asyncio.sleep(0)
-                taken = 0
-            if not self._is_own(page):
-                name = self._names.get(page.instance, page.instance)
-                self._pipeline.observe_page(name, page.time_seconds, page.engines)
-            self._position_seconds = page.time_seconds
-            taken += 1
-
-    def _is_own(self, page: StoredPage) -> bool:
-        own = self._own.get(page.instance)
-        return own is not None and own.first_seconds <= page.time_seconds <= own.last_seconds
+    def _take_in(self, stretch: StoredStretch) -> None:
+        """Observe the pages that were not scraped by ourselves."""
+        name = self._names.get(stretch.instance, stretch.instance)
+        own = self._own.get(stretch.instance)
+        engines = stretch.engines
+        if own is not None:
+            engines = tuple(one.outside(own.first_seconds, own.last_seconds) for one in engines)
+        self._pipeline.observe_series(name, [one for one in engines if len(one.time_seconds)])
 
     def _tell(self, position_seconds: float, done_ratio: float) -> None:
         if time.monotonic() - self._told_seconds < _PROGRESS_SECONDS:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_advisor.ceilings.bound_time import Bound, bound_time
-from vllm_advisor.evidence.interval import Interval
+from support.intervals import Interval, together
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
 
 SLO_SECONDS = 0.05
@@ -36,7 +36,6 @@ def interval(
         queue_seconds=0.0,
         queued=0.0,
         steps=5 / tpot,
-        step_tokens=5 * running / tpot,
         preemptions=preemptions,
         finished=0.0,
     )
@@ -46,7 +45,7 @@ def seen(*intervals: Interval) -> OccupancySnapshot:
     """Return the occupancy of some intervals in a row."""
     occupancy = Occupancy()
     for index, one in enumerate(intervals):
-        occupancy.observe(replace(one, start_seconds=5.0 * index, end_seconds=5.0 * (index + 1)))
+        occupancy.observe(together(replace(one, start_seconds=5.0 * index, end_seconds=5.0 * (index + 1))))
     return occupancy.snapshot(5.0 * len(intervals))
 
 

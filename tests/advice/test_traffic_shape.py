@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from vllm_advisor.evidence.interval import LengthCounts
+from support.intervals import lengths_seen
 from vllm_advisor.evidence.shape import CELLS, Shape, cell_of, counts_of, spread_over_cells
 from vllm_advisor.evidence.traffic_shape import TrafficShape
 from vllm_advisor.sources.access_logs import LoggedRequest, Outcome, ServedBlock
@@ -66,9 +66,7 @@ def test_an_engines_buckets_are_spread_and_none_is_lost(counts: list[int]) -> No
     """As many requests are in the cells as were in the buckets."""
     bounds = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, math.inf)
 
-    assert spread_over_cells(LengthCounts(bounds, tuple(map(float, counts)), 0.0)).sum() == pytest.approx(
-        sum(counts), rel=1e-4
-    )
+    assert spread_over_cells(lengths_seen(bounds, counts)).sum() == pytest.approx(sum(counts), rel=1e-4)
 
 
 def test_a_daily_batch_is_known_by_its_time_of_day() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from vllm_advisor.evidence.interval import counters_fell, interval_between
+from support.intervals import between
+from vllm_advisor.evidence.deployment import DeploymentEvidence
+from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 
 BOUNDS = (10.0, 100.0, float("inf"))
@@ -34,45 +37,59 @@ LATER = replace(
 )
 
 
+def says_nothing(intervals: Intervals) -> bool:
+    """Tell whether nothing increased, no level is known, and no histogram gained anything."""
+    lengths = intervals.prompt_lengths
+    levels = (intervals.running, intervals.running_before, intervals.waiting, intervals.kv_used_ratio)
+    increases = (intervals.decode_seconds, intervals.decode_tokens, intervals.steps, intervals.first_tokens)
+    return (
+        lengths is not None
+        and not lengths.known.any()
+        and not intervals.awake.any()
+        and bool(np.isnan(levels).all())
+        and not np.any(increases)
+    )
+
+
 def test_littles_law_gives_concurrency_and_tpot() -> None:
     """20 s of decoding in 5 s is 4 sequences; 310 tokens, 10 of them first ones, took 20/300 s each."""
-    interval = interval_between(EARLIER, 1000.0, LATER, 1005.0)
+    interval = between([(1000.0, EARLIER), (1005.0, LATER)])
 
-    assert interval is not None
     assert interval.decode_seconds / interval.seconds == 4.0
-    assert interval.tpot_seconds == pytest.approx(20 / 300)
+    assert interval.decode_seconds / interval.decode_tokens == pytest.approx(20 / 300)
     assert (interval.steps, interval.first_tokens, interval.ttft_seconds) == (80.0, 10.0, 6.0)
     assert interval.prompt_lengths is not None
-    assert interval.prompt_lengths.counts == (0.0, 2.0, 2.0)
-    assert interval.prompt_lengths.total == 1200.0
+    assert interval.prompt_lengths.counts.tolist() == [[0.0, 2.0, 2.0]]
 
 
 def test_nothing_is_compared_over_a_restart() -> None:
     """Any counter that fell means another life of the engine."""
     fresh = replace(LATER, itl_sum=1.0)
 
-    assert counters_fell(EARLIER, fresh)
-    assert interval_between(EARLIER, 1000.0, fresh, 1005.0) is None
+    assert says_nothing(between([(1000.0, EARLIER), (1005.0, fresh)]))
 
 
 def test_nothing_is_compared_when_time_did_not_advance() -> None:
     """A clock that stands still or runs backwards gives no rate."""
-    assert interval_between(EARLIER, 1000.0, LATER, 1000.0) is None
-    assert interval_between(EARLIER, 1000.0, LATER, 990.0) is None
+    assert says_nothing(between([(1000.0, EARLIER), (1000.0, LATER)]))
+    assert says_nothing(between([(1000.0, EARLIER), (990.0, LATER)]))
 
 
-def test_no_token_decoded_gives_no_tpot() -> None:
+def test_no_token_decoded_gives_no_tokens_to_divide_by() -> None:
     """Without tokens there is no time per token."""
-    interval = interval_between(EARLIER, 0.0, EARLIER, 1.0)
+    interval = between([(0.0, EARLIER), (1.0, EARLIER)])
 
-    assert interval is not None
-    assert interval.tpot_seconds is None
+    assert (interval.decode_tokens, interval.decode_seconds) == (0.0, 0.0)
 
 
 def test_histogram_of_another_layout_is_left_out() -> None:
-    """Another max-model-len changes the buckets; two layouts are never subtracted."""
+    """Another max-model-len changes the buckets; two layouts are never subtracted, all else is."""
+    evidence = DeploymentEvidence(86400.0)
     other = replace(LATER, prompt_lengths=Histogram((10.0, float("inf")), (1.0, 9.0), 1900.0, 9.0))
-    interval = interval_between(EARLIER, 0.0, other, 1.0)
+    for time_seconds, sample in ((0.0, EARLIER), (1.0, other)):
+        evidence.observe_page(
+            "one", time_seconds, [replace(sample, generation_lengths=sample.prompt_lengths)]
+        )
 
-    assert interval is not None
-    assert interval.prompt_lengths is None
+    assert evidence.snapshot(2.0).context.requests == 0
+    assert evidence.snapshot(2.0).occupancy.observed_seconds == 1.0

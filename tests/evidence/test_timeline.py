@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_advisor.evidence.interval import Interval, interval_between
+from support.intervals import between
+from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.evidence.timeline import Timeline
 from vllm_advisor.sources.engine_sample import EngineSample
 
@@ -16,12 +17,10 @@ START = 1_800_000_000.0
 
 def interval(
     start: float, seconds: float, running: float, waiting: float = 0.0, used: float = 0.5
-) -> Interval:
+) -> Intervals:
     """Return an interval at whose end so many sequences ran."""
     sample = EngineSample(engine="0", model_name="m", running=running, waiting=waiting, kv_used_ratio=used)
-    made = interval_between(sample, start, sample, start + seconds)
-    assert made is not None
-    return made
+    return between([(start, sample), (start + seconds, sample)])
 
 
 def test_mean_is_weighted_by_time() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import aiohttp
 import pytest
@@ -17,7 +17,7 @@ from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
-from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import EngineSeries
 from vllm_advisor.store_follower import StoreFollower
 
 
@@ -31,12 +31,17 @@ class Recording(DeploymentPipeline):
         self.seen: list[tuple[float, str]] = []
         self.enough, self._enough_pages = asyncio.Event(), enough_pages
 
-    def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
-        """Note a page, and take it in."""
-        self.seen.append((time_seconds, target))
+    def observe_series(self, target: str, engines: Sequence[EngineSeries]) -> None:
+        """Note an engine's pages, and take them in."""
+        self.seen += [(time_seconds, target) for one in engines for time_seconds in one.time_seconds.tolist()]
+        super().observe_series(target, engines)
+
+    def settle(self, now_seconds: float) -> None:
+        """Put what was seen of all engines in the order of time, as evidence does."""
+        self.seen.sort()
         if len(self.seen) >= self._enough_pages:
             self.enough.set()
-        return super().observe_page(target, time_seconds, engines)
+        super().settle(now_seconds)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from support.waiting import wait_for
 from vllm_advisor.config import DeploymentConfig
 from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.pipeline import DeploymentPipeline
-from vllm_advisor.sources.engine_sample import EngineSample, Histogram
+from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import NUMBERS
 from vllm_advisor.sources.page import PageReader
 from vllm_advisor.sources.prometheus import StoreApi, StoredPages
 from vllm_advisor.web.recommendation_json import document
@@ -70,26 +70,30 @@ async def test_pages_come_back_as_they_were(stores: Stores, store: str) -> None:
     start, end = stores.pages[0].time_seconds - 1, stores.pages[-1].time_seconds
     async with aiohttp.ClientSession() as session:
         api, together = StoreApi(session, config), StoredPages()
-        pages = together.pages(await api.samples(start, end))
-    got = [(page.time_seconds, page.instance, page.engines) for page in pages]
+        stretches = list(together.stretches(await api.samples(start, end), start))
+    got = sorted(
+        (time_seconds, stretch.instance, engine.cache_config, numbers)
+        for stretch in stretches
+        for engine in stretch.engines
+        for time_seconds, numbers in zip(
+            engine.time_seconds.tolist(), np.nan_to_num(engine.numbers, nan=-1.0).tolist(), strict=True
+        )
+    )
     assert len(got) == len(expected)
     for one, wanted in zip(got, expected, strict=True):
-        labels = wanted[2][0].cache_config
+        (sample,) = wanted[2]
         assert one[:2] == wanted[:2]
-        assert labels.items() <= one[2][0].cache_config.items()
-        assert _numbers(one[2][0]) == pytest.approx(_numbers(wanted[2][0]), rel=STORED_DIGITS[store], abs=0)
+        assert sample.cache_config.items() <= one[2].items()
+        assert one[3] == pytest.approx(_numbers(sample), rel=STORED_DIGITS[store], abs=0)
 
 
 def _numbers(sample: EngineSample) -> list[float]:
-    """Return every number of an engine in one order, what is not there as -1."""
-    numbers: list[float] = []
-    for field in fields(sample):
-        value = getattr(sample, field.name)
-        if isinstance(value, Histogram):
-            numbers += [*value.bounds, *value.counts, value.total, value.count]
-        elif field.name not in {"cache_config", "engine", "model_name"}:
-            numbers.append(-1.0 if value is None else float(value))
-    return numbers
+    """Return the numbers of an engine in the order of a series' columns, what is not there as -1."""
+    numbers = [getattr(sample, name) for name in NUMBERS]
+    for histogram in (sample.ttft, sample.prompt_lengths, sample.generation_lengths):
+        if histogram is not None:
+            numbers += [histogram.total, histogram.count, *histogram.counts]
+    return [-1.0 if number is None else float(number) for number in numbers]
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -101,9 +105,9 @@ async def test_a_stretch_holds_its_own_samples(stores: Stores, store: str) -> No
     async with aiohttp.ClientSession() as session:
         assert await StoreApi(session, other).samples(middle, middle + 60) == []
         series = await StoreApi(session, config).samples(middle, middle + 60)
-    times = {float(moment) for one in series for moment in one.times}
-    assert middle <= min(times)
-    assert max(times) <= middle + 60
+    times = np.concatenate([one.times for one in series])
+    assert middle <= times.min()
+    assert times.max() <= middle + 60
 
 
 def fresh_daemon(folder: Path, deployments: list[dict[str, Any]]) -> list[str]:

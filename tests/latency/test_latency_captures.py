@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.latency_pages import intervals_of
+from support.latency_pages import intervals_seen
 from vllm_advisor.ceilings.latency import latency_ceiling
 from vllm_advisor.config import SloConfig
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
@@ -28,9 +28,9 @@ def client(data: Path) -> dict[int, dict[str, float]]:
 def snapshot(data: Path) -> LatencySnapshot:
     """Return the evidence of all levels, one after the other on one server."""
     evidence = LatencyEvidence()
-    for engine, interval in intervals_of([data / "latency" / f"c{level:02}.jsonl.gz" for level in LEVELS]):
-        evidence.observe(engine, interval)
-        last = interval.end_seconds
+    for intervals in intervals_seen([data / "latency" / f"c{level:02}.jsonl.gz" for level in LEVELS]):
+        evidence.observe(intervals)
+        last = float(intervals.end_seconds[-1])
     return evidence.snapshot(last)
 
 

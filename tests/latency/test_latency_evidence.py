@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.intervals import Interval, lengths_seen, together
 from vllm_advisor.ceilings.grade import Grade
 from vllm_advisor.ceilings.latency import latency_ceiling
 from vllm_advisor.config import SloConfig
-from vllm_advisor.evidence.interval import Interval, LengthCounts
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.latency.histogram import BUCKET_WIDTH, LogHistogram
 
@@ -37,7 +37,6 @@ STEADY = Interval(
     queue_seconds=0.0,
     queued=20.0,
     steps=200.0,
-    step_tokens=6000.0,
     preemptions=0.0,
     finished=20.0,
 )
@@ -69,7 +68,7 @@ def _observed(*likes: Interval, each: int = 20) -> LatencyEvidence:
     start = 0.0
     for like in likes:
         for interval in _intervals(each, like, start):
-            evidence.observe("a", interval)
+            evidence.observe(together(interval))
         evidence.break_engine("a")
         start += each * like.seconds
     return evidence
@@ -113,9 +112,9 @@ def test_queueing_is_not_running() -> None:
 def test_what_says_nothing_of_latency_is_left_out(disturbed: Interval) -> None:
     """Sleep, preemption, a full pool, a gap and idleness give no point of the curve."""
     evidence = LatencyEvidence()
-    evidence.observe("a", STEADY)
+    evidence.observe(together(STEADY))
     seen = float(evidence.snapshot(10).stretches.tokens.sum())
-    evidence.observe("a", replace(disturbed, start_seconds=5.0, end_seconds=5.0 + disturbed.seconds))
+    evidence.observe(together(replace(disturbed, start_seconds=5.0, end_seconds=5.0 + disturbed.seconds)))
     assert evidence.snapshot(10).stretches.tokens.sum() == pytest.approx(seen)
 
 
@@ -125,7 +124,7 @@ def test_a_stretch_is_as_long_as_a_request() -> None:
     evidence = LatencyEvidence()
     for index, interval in enumerate(_intervals(200, quick)):
         tokens = 600.0 if index % 2 else 300.0
-        evidence.observe("a", replace(interval, decode_tokens=tokens, first_tokens=tokens / 180))
+        evidence.observe(together(replace(interval, decode_tokens=tokens, first_tokens=tokens / 180)))
     widest = max(len(histogram.counts) for histogram in evidence.snapshot(200).stretches.histograms)
     assert widest * BUCKET_WIDTH < math.log(2) / 2
 
@@ -134,8 +133,8 @@ def test_engines_are_pooled_and_not_mixed() -> None:
     """Two engines at 10 and 20 sequences give two points, never one between."""
     evidence = LatencyEvidence()
     for one, other in zip(_intervals(20, _at(10, 0.025)), _intervals(20, _at(20, 0.04)), strict=True):
-        evidence.observe("a", one)
-        evidence.observe("b", other)
+        evidence.observe(together(one))
+        evidence.observe(together(other, engine_id="b"))
     assert _mean_curve(evidence.snapshot(100)) == [
         (pytest.approx(10), pytest.approx(0.025)),
         (pytest.approx(20), pytest.approx(0.04)),
@@ -163,9 +162,7 @@ def test_what_was_seen_fades() -> None:
 def test_state_survives_a_restart() -> None:
     """The curve that comes back from its JSON is the same, and goes on."""
     evidence = _observed(_at(10, 0.02), _at(20, 0.03), _at(30, 0.05))
-    evidence.observe(
-        "a", replace(STEADY, generation_lengths=LengthCounts((50.0, math.inf), (3.0, 1.0), 200.0))
-    )
+    evidence.observe(together(replace(STEADY, generation_lengths=lengths_seen((50.0, math.inf), (3.0, 1.0)))))
     rebuilt = LatencyEvidence.from_state(json.loads(json.dumps(evidence.state())))
     slo = SloConfig(tpot="40ms", quantile=0.9)
     assert latency_ceiling(rebuilt.snapshot(400), slo) == latency_ceiling(evidence.snapshot(400), slo)
@@ -202,7 +199,7 @@ def test_recent_values_are_of_the_last_minutes() -> None:
     """P99 of now, not of the week; and nothing once traffic has stopped."""
     evidence = _observed(_at(20, 0.05), each=60)
     for interval in _intervals(240, _at(10, 0.02), 300.0):
-        evidence.observe("a", interval)
+        evidence.observe(together(interval))
     assert evidence.snapshot(1500).tpot_recent_p99_seconds == pytest.approx(0.02, rel=0.02)
     assert evidence.snapshot(9000).tpot_recent_p99_seconds is None
 
@@ -213,7 +210,7 @@ def test_memory_is_bounded() -> None:
     evidence = LatencyEvidence()
     for index in range(5000):
         like = _at(float(np.exp(rng.uniform(0, 7))), float(np.exp(rng.uniform(-6, 0))))
-        evidence.observe("a", replace(like, start_seconds=5.0 * index, end_seconds=5.0 * index + 5))
+        evidence.observe(together(replace(like, start_seconds=5.0 * index, end_seconds=5.0 * index + 5)))
     snapshot = evidence.snapshot(25000)
     assert len(snapshot.stretches.concurrency) < 180
     assert sum(len(histogram.counts) for histogram in snapshot.stretches.histograms) < 60_000
@@ -226,8 +223,7 @@ def test_memory_is_bounded() -> None:
 def test_histogram_quantile_is_near(values: list[tuple[float, float]], quantile: float) -> None:
     """A weighted quantile is right to 1%."""
     histogram = LogHistogram()
-    for value, weight in values:
-        histogram.add(value, weight)
+    histogram.add(*np.array(values).T)
     ascending = sorted(values)
     reached = np.cumsum([weight for _, weight in ascending])
     near = {

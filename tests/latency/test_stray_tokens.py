@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.latency_pages import intervals_of
+from support.intervals import Interval, together
+from support.latency_pages import intervals_seen
 from vllm_advisor.ceilings.advice.expected import operating_at
 from vllm_advisor.ceilings.latency import CurvePoint, LatencyCeiling, latency_ceiling
 from vllm_advisor.config import SloConfig
-from vllm_advisor.evidence.interval import Interval
 from vllm_advisor.evidence.latency import LatencyEvidence
 from vllm_advisor.evidence.latency.request_mix import RequestMix
 
@@ -37,7 +37,6 @@ EIGHT_TOKENS = Interval(
     queue_seconds=0.0,
     queued=16.0,
     steps=3.0,
-    step_tokens=2024.0,
     preemptions=0.0,
     finished=0.0,
 )
@@ -54,9 +53,9 @@ def client(data: Path) -> dict[int, dict[str, float]]:
 
 def _ceiling(data: Path, levels: Sequence[int]) -> LatencyCeiling:
     evidence = LatencyEvidence()
-    for engine, interval in intervals_of([data / "latency" / f"c{level:02}.jsonl.gz" for level in levels]):
-        evidence.observe(engine, interval)
-        last = interval.end_seconds
+    for intervals in intervals_seen([data / "latency" / f"c{level:02}.jsonl.gz" for level in levels]):
+        evidence.observe(intervals)
+        last = float(intervals.end_seconds[-1])
     return latency_ceiling(evidence.snapshot(last), TARGET)
 
 
@@ -134,10 +133,10 @@ def _steady(sequences: float, tpot_seconds: float, count: int, start: float) -> 
 def test_eight_tokens_are_no_point_of_the_curve() -> None:
     """One eighth of a second of decoding in a batch that fills is not what a request of 100 tokens sees."""
     evidence = LatencyEvidence()
-    evidence.observe("a", EIGHT_TOKENS)
+    evidence.observe(together(EIGHT_TOKENS))
     evidence.break_engine("a")
     for interval in _steady(10, 0.025, 20, 5.0):
-        evidence.observe("a", interval)
+        evidence.observe(together(interval))
     points = latency_ceiling(evidence.snapshot(200), TARGET).curve
     assert [point.concurrency for point in points] == [pytest.approx(10)]
     assert points[0].tpot_seconds == pytest.approx(0.025)
@@ -151,7 +150,7 @@ def test_quiet_traffic_still_counts() -> None:
     quiet = replace(quiet, generation_tokens=101.0, first_tokens=1.0, finished=1.0)
     for index in range(20):
         begin = 10.0 * index
-        evidence.observe("a", replace(quiet, start_seconds=begin, end_seconds=begin + 10))
+        evidence.observe(together(replace(quiet, start_seconds=begin, end_seconds=begin + 10)))
     (point,) = latency_ceiling(evidence.snapshot(200), TARGET).curve
     assert point.concurrency == pytest.approx(0.2)
     assert point.tpot_seconds == pytest.approx(0.02)
@@ -160,9 +159,9 @@ def test_quiet_traffic_still_counts() -> None:
 def test_requests_in_flight_do_not_make_the_typical_request_short() -> None:
     """Sixteen started and eight tokens made say nothing of 80; once they are done it is 80 each."""
     mix = RequestMix()
-    mix.observe(EIGHT_TOKENS)
+    mix.observe(together(EIGHT_TOKENS))
     assert mix.decoded_tokens == 100
-    mix.observe(replace(EIGHT_TOKENS, decode_tokens=16 * 80 - 8.0, first_tokens=0.0, finished=16.0))
+    mix.observe(together(replace(EIGHT_TOKENS, decode_tokens=16 * 80 - 8.0, first_tokens=0.0, finished=16.0)))
     assert mix.decoded_tokens == 80
 
 
@@ -170,7 +169,7 @@ def test_met_nowhere_is_said_of_what_ran_for_a_whole_stretch() -> None:
     """Half a stretch at 5 sequences and many at 20, all over the target: 20 is the fewest that counts."""
     evidence = LatencyEvidence()
     for interval in (*_steady(5, 0.1, 2, 0.0), *_steady(20, 0.2, 40, 10.0)):
-        evidence.observe("a", interval)
+        evidence.observe(together(interval))
         if interval.end_seconds == 10.0:
             evidence.break_engine("a")
     ceiling = latency_ceiling(evidence.snapshot(300), TARGET)

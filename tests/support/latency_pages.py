@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from vllm_advisor.evidence.interval import Interval, interval_between
+from vllm_advisor.evidence.intervals import Intervals, Pages, intervals_of
 from vllm_advisor.sources.capture import read_captures
-from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import EngineSeries, series_of
 from vllm_advisor.sources.page import PageReader
 
 
-def intervals_of(captures: Sequence[Path]) -> Iterator[tuple[str, Interval]]:
-    """Yield (engine, interval) of recorded pages in the order of time."""
+def intervals_seen(captures: Sequence[Path]) -> Iterator[Intervals]:
+    """Yield what recorded engines did, in the order of time."""
     reader = PageReader()
-    last: dict[str, tuple[EngineSample, float]] = {}
+    pieces: dict[str, list[EngineSeries]] = {}
     for page in read_captures(captures):
         for sample in reader.read(page.text, page.target).engines:
-            if sample.engine in last:
-                interval = interval_between(*last[sample.engine], sample, page.time_seconds)
-                if interval is not None:
-                    yield sample.engine, interval
-            last[sample.engine] = (sample, page.time_seconds)
+            pieces.setdefault(sample.engine, []).append(series_of(sample, page.time_seconds, 1))
+    yield from intervals_of([Pages(one, tuple(series), counts=True) for one, series in pieces.items()], 300.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.interval import Interval, LengthCounts
+from support.intervals import Interval, lengths_seen, together
+from vllm_advisor.evidence.intervals import Intervals, LengthCounts
 from vllm_advisor.sources.access_logs import LoggedRequest, Outcome
 
 TRACES = ("azure_llm_2023_conv.csv.gz", "mooncake_conversation.jsonl.gz")
@@ -47,17 +47,13 @@ def histogram_of(lengths: NDArray[np.int64], max_model_len: int) -> LengthCounts
     """Return what the engine's histogram of some lengths shows."""
     edges = engine_edges(max_model_len)
     counts = np.bincount(np.searchsorted(edges, lengths, side="left"), minlength=len(edges) + 1)
-    return LengthCounts((*edges, np.inf), tuple(map(float, counts)), float(lengths.sum()))
+    return lengths_seen((*edges, np.inf), counts.tolist())
 
 
 def interval_with(
     prompt: LengthCounts | None, output: LengthCounts | None, start_seconds: float, end_seconds: float
-) -> Interval:
+) -> Intervals:
     """Return an interval in which some requests finished."""
-    given = {
-        "start_seconds": start_seconds,
-        "end_seconds": end_seconds,
-        "prompt_lengths": prompt,
-        "generation_lengths": output,
-    }
-    return Interval(**{field.name: given.get(field.name, 0.0) for field in dataclasses.fields(Interval)})
+    return together(
+        Interval(start_seconds, end_seconds, prompt_lengths=prompt, generation_lengths=output, finished=1.0)
+    )

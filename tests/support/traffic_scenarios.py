@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from support.intervals import between
 from support.traffic_simulator import Engine, Lengths, StepLaw
 from vllm_advisor.ceilings.latency import LatencyCeiling, latency_ceiling
 from vllm_advisor.config import SloConfig
-from vllm_advisor.evidence.interval import interval_between
 from vllm_advisor.evidence.latency import LatencyEvidence
 from vllm_advisor.sources.engine_sample import EngineSample
 
@@ -118,12 +118,7 @@ def _diurnal_arrivals(rng: np.random.Generator, peak_rate: float, duration: floa
 def found_ceiling(scenario: Scenario, slo_seconds: float) -> LatencyCeiling:
     """Return what the advisor makes of a scenario's pages."""
     evidence = LatencyEvidence()
-    before: tuple[float, EngineSample] | None = None
-    for now, sample in pages(scenario):
-        interval = interval_between(before[1], before[0], sample, now) if before else None
-        if interval is not None:
-            evidence.observe("engine", interval)
-        before = (now, sample)
+    evidence.observe(between(pages(scenario)))
     slo = SloConfig(tpot=f"{slo_seconds * 1000:.6f}ms", quantile=scenario.quantile or "mean")
     return latency_ceiling(evidence.snapshot(scenario.hours * 3600), slo)
 

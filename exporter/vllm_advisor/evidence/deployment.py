@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from vllm_advisor.addresses import without_password
-from vllm_advisor.evidence.interval import counters_fell, interval_between
+from vllm_advisor.evidence.intervals import Pages, counters_fell, intervals_of
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
@@ -16,6 +18,7 @@ from vllm_advisor.evidence.traffic_shape import ShapeSnapshot, TrafficShape
 from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merge_facts
 from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import NUMBERS, Bounds, EngineSeries, columns_of, series_of
 
 __all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot"]
 
@@ -24,6 +27,8 @@ GAP_SECONDS = 300.0
 
 RECENT_SECONDS = 3600.0
 """How far back the recent occupancy reaches."""
+
+_PENDING_PAGES = 5_000
 
 FORGET_SECONDS = 900.0
 """An engine not seen for this long is no longer part of the deployment."""
@@ -73,17 +78,22 @@ class DeploymentSnapshot:
 
 @dataclass(slots=True)
 class _Engine:
-    sample: EngineSample
-    seen_seconds: float
+    """An engine as last seen."""
+
+    last: EngineSeries
     page_facts: EngineFacts
     facts: EngineFacts = field(default_factory=EngineFacts)
+
+    @property
+    def seen_seconds(self) -> float:
+        return float(self.last.time_seconds[-1])
 
     @property
     def signature(self) -> tuple[object, ...]:
         """What must be equal between engines whose evidence is pooled; profiled sizes are not."""
         facts = self.facts
         return (
-            self.sample.model_name,
+            self.last.model_name,
             facts.vllm_version,
             facts.max_model_len,
             facts.max_num_seqs,
@@ -111,21 +121,34 @@ class DeploymentEvidence:
         self._target_facts: dict[str, EngineFacts] = {}
         self._target_arguments: dict[str, EngineFacts] = {}
         self._engines: dict[str, _Engine] = {}
+        self._pending: list[Pages] = []
+        self._pending_pages = 0
         self._signature: tuple[object, ...] | None = None
         self._last_observation_seconds: float | None = None
 
     def observe_page(self, target: str, time_seconds: float, samples: Iterable[EngineSample]) -> bool:
         """Take in one page; return whether one of its engines had restarted since the last."""
         samples = tuple(samples)
+        restarted = self.observe_series(
+            target, [series_of(sample, time_seconds, len(samples)) for sample in samples]
+        )
+        if self._pending_pages >= _PENDING_PAGES:
+            self._take_in()
+        return restarted
+
+    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> bool:
+        """Take in successive pages of a target; return whether one of its engines had restarted before them.
+
+        What happened between pages becomes evidence later, in the order of time: when someone looks at it, or
+        when there is much of it. Many intervals at once cost little more than one.
+        """
         restarted = False
-        for sample in samples:
-            engine_id = f"{target}#{sample.engine}"
+        for series in engines:
+            engine_id = f"{target}#{series.engine}"
             before = self._engines.get(engine_id)
-            engine = self._engine(target, sample, time_seconds, before, len(samples))
-            self._engines[engine_id] = engine
-            restarted |= self._follow(engine_id, before, engine)
-        if samples:
-            self._saw(time_seconds)
+            engine = self._engines[engine_id] = self._engine(target, series, before)
+            restarted |= self._follow(engine_id, before, engine, series)
+            self._saw(float(series.time_seconds[-1]))
         return restarted
 
     def observe_facts(self, target: str, facts: EngineFacts) -> None:
@@ -140,6 +163,7 @@ class DeploymentEvidence:
 
     def forget_target(self, target: str) -> None:
         """Drop a target that is no longer there; what its engines showed stays."""
+        self._take_in()
         self._target_facts.pop(target, None)
         self._target_arguments.pop(target, None)
         for engine_id in [one for one in self._engines if one.rpartition("#")[0] == target]:
@@ -156,34 +180,36 @@ class DeploymentEvidence:
 
     def break_intervals(self) -> None:
         """Compare no coming page with one from before: the clock stepped in between."""
+        self._take_in()
         for engine_id in self._engines:
             self.latency.break_engine(engine_id)
         self._engines.clear()
 
     def settle(self, now_seconds: float) -> None:
-        """Follow which engines there are and what most of them run with."""
+        """Follow which engines there are and what most of them run with, on all that was observed."""
+        self._take_in()
         self._forget_the_vanished(now_seconds)
         self._settle_signature(now_seconds)
 
     def snapshot(self, now_seconds: float) -> DeploymentSnapshot:
         """Return what all of it says at one moment, the caller's clock being the only one."""
-        self.timeline.forget(now_seconds)
         self.settle(now_seconds)
+        self.timeline.forget(now_seconds)
         agreeing = [engine for engine in self._engines.values() if engine.signature == self._signature]
         facts = _with_smallest_pool([engine.facts for engine in agreeing]) or self._given
         return DeploymentSnapshot(
             now_seconds=now_seconds,
-            model_name=agreeing[0].sample.model_name if agreeing else None,
+            model_name=agreeing[0].last.model_name if agreeing else None,
             engines=tuple(
                 EngineSnapshot(
                     without_password(engine_id),
-                    engine.sample.model_name,
+                    engine.last.model_name,
                     engine.facts,
                     engine.seen_seconds,
                     engine.signature == self._signature,
-                    engine.sample.running,
-                    engine.sample.waiting,
-                    engine.sample.kv_used_ratio,
+                    engine.last.level("running"),
+                    engine.last.level("waiting"),
+                    engine.last.level("kv_used_ratio"),
                 )
                 for engine_id, engine in sorted(self._engines.items())
             ),
@@ -198,6 +224,7 @@ class DeploymentEvidence:
 
     def state(self) -> dict[str, Any]:
         """Return what outlives a restart as plain JSON values."""
+        self._take_in()
         return {
             "lengths": self.lengths.state(),
             "latency": self.latency.state(),
@@ -218,13 +245,12 @@ class DeploymentEvidence:
         self._signature = tuple(state["signature"]) if state["signature"] else None
         self._last_observation_seconds = state["last_observation_seconds"]
 
-    def _engine(
-        self, target: str, sample: EngineSample, time_seconds: float, before: _Engine | None, on_page: int
-    ) -> _Engine:
-        if before is not None and before.sample.cache_config is sample.cache_config:
-            return _Engine(sample, time_seconds, before.page_facts, before.facts)
-        page_facts = facts_from_page(sample.cache_config, engines_on_page=on_page)
-        return _Engine(sample, time_seconds, page_facts, self._merged(target, page_facts))
+    def _engine(self, target: str, series: EngineSeries, before: _Engine | None) -> _Engine:
+        last = series.last_page()
+        if before is not None and before.last.cache_config is series.cache_config:
+            return _Engine(last, before.page_facts, before.facts)
+        page_facts = facts_from_page(series.cache_config, engines_on_page=series.engines_on_page)
+        return _Engine(last, page_facts, self._merged(target, page_facts))
 
     def _merged(self, target: str, page_facts: EngineFacts) -> EngineFacts:
         unknown = EngineFacts()
@@ -237,25 +263,25 @@ class DeploymentEvidence:
             if engine_id.rpartition("#")[0] == target:
                 engine.facts = self._merged(target, engine.page_facts)
 
-    def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine) -> bool:
-        """Compare an engine with its last page; return whether it had restarted."""
-        if before is None:
-            return False
-        restarted = counters_fell(before.sample, engine.sample)
-        interval = None
-        if engine.seen_seconds - before.seen_seconds <= GAP_SECONDS:
-            interval = interval_between(
-                before.sample, before.seen_seconds, engine.sample, engine.seen_seconds
-            )
-        if interval is None:
-            self.latency.break_engine(engine_id)
-        elif self._signature is None or engine.signature == self._signature:
-            self.latency.observe(engine_id, interval)
-            self.occupancy.observe(interval)
-            self.timeline.observe(interval)
-            self.shape.observe(interval)
-            self.lengths.observe_histograms(interval)
-        return restarted
+    def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine, series: EngineSeries) -> bool:
+        """Keep an engine's new pages to be compared; return whether it had restarted before them."""
+        pieces = [series]
+        if before is not None:
+            pieces.insert(0, _made_alike(before.last, series.bounds))
+        counts = self._signature is None or engine.signature == self._signature
+        self._pending.append(Pages(engine_id, tuple(pieces), counts))
+        self._pending_pages += len(series.time_seconds)
+        return before is not None and bool(counters_fell(before.last.numbers[0], series.numbers[0]))
+
+    def _take_in(self) -> None:
+        """Make evidence of what happened between the pages that are kept."""
+        pending, self._pending, self._pending_pages = self._pending, [], 0
+        for intervals in intervals_of(pending, GAP_SECONDS) if pending else ():
+            self.latency.observe(intervals)
+            self.occupancy.observe(intervals)
+            self.timeline.observe(intervals)
+            self.shape.observe(intervals)
+            self.lengths.observe_histograms(intervals)
 
     def _saw(self, time_seconds: float) -> None:
         self._last_observation_seconds = max(time_seconds, self._last_observation_seconds or time_seconds)
@@ -277,6 +303,20 @@ class DeploymentEvidence:
             self.occupancy.start_epoch()
             self.shape.start_epoch()
         self._signature = most
+
+
+def _made_alike(page: EngineSeries, bounds: Bounds) -> EngineSeries:
+    """Return a page as one of another make: histograms with other buckets are unknown on it."""
+    if page.bounds == bounds:
+        return page
+    numbers = np.full((1, columns_of(bounds)[-1].stop), np.nan)
+    numbers[:, : len(NUMBERS)] = page.numbers[:, : len(NUMBERS)]
+    for was, uppers, old, new in zip(
+        page.bounds, bounds, columns_of(page.bounds), columns_of(bounds), strict=True
+    ):
+        if was == uppers:
+            numbers[:, new] = page.numbers[:, old]
+    return replace(page, bounds=bounds, numbers=numbers)
 
 
 def _differ(before: tuple[object, ...], after: tuple[object, ...]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.evidence.lengths_distribution import BUCKETS, LengthDistribution, buckets_of
 from vllm_advisor.evidence.lengths_histograms import HistogramSlots
 from vllm_advisor.evidence.lengths_slots import SLOT_CELLS, LengthKind, LengthSlots, Slot
@@ -58,9 +58,10 @@ class ContextLengths:
         if len(self._pending) >= _PENDING:
             self._flush()
 
-    def observe_histograms(self, interval: Interval) -> None:
-        """Take in what one engine's prompt and generation histograms gained between two pages."""
-        self._histograms.observe(self._number(interval.end_seconds), interval)
+    def observe_histograms(self, intervals: Intervals) -> None:
+        """Take in what engines' prompt and generation histograms gained between two pages."""
+        for number, those in intervals.by_slot(self._slot_seconds):
+            self._histograms.observe(number, those)
 
     def snapshot(self, now_seconds: float, *, limit_tokens: int | None = None) -> ContextSnapshot:
         """Forget what left the window, and return what is in it.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.interval import Interval, LengthCounts
+from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.evidence.length_bounds import LengthBounds, LengthHistogram, Marginal
 
 __all__ = ["HistogramSlots"]
@@ -46,14 +46,21 @@ class HistogramSlots:
         slots = self._slots.values()
         return max(slot.last_seconds for slot in slots) - min(slot.first_seconds for slot in slots)
 
-    def observe(self, number: int, interval: Interval) -> None:
-        """Count an interval in a slot, if requests finished in it."""
-        prompt, output = interval.prompt_lengths, interval.generation_lengths
-        if prompt is None or output is None or not (sum(prompt.counts) or sum(output.counts)):
+    def observe(self, number: int, intervals: Intervals) -> None:
+        """Count intervals in a slot, those in which requests finished."""
+        prompt, output = intervals.prompt_lengths, intervals.generation_lengths
+        if prompt is None or output is None:
             return
-        slot = self._slots.setdefault(number, _Slot(interval.start_seconds, interval.end_seconds))
-        slot.last_seconds = max(slot.last_seconds, interval.end_seconds)
-        slot.add((_edges(prompt), _edges(output)), np.array(prompt.counts), np.array(output.counts))
+        finished = prompt.counts.any(axis=1) | output.counts.any(axis=1)
+        finished &= prompt.known & output.known
+        if not finished.any():
+            return
+        first = float(intervals.start_seconds[finished].min())
+        last = float(intervals.end_seconds[finished].max())
+        slot = self._slots.setdefault(number, _Slot(first, last))
+        slot.first_seconds, slot.last_seconds = min(slot.first_seconds, first), max(slot.last_seconds, last)
+        layout = (prompt.bounds[:-1], output.bounds[:-1])
+        slot.add(layout, prompt.summed(finished), output.summed(finished))
 
     def forget(self, oldest: float) -> None:
         """Drop the slots up to and with ``oldest``."""
@@ -117,7 +124,3 @@ class HistogramSlots:
                 raise ValueError("a histogram's counts do not fit its edges")
             slot.add((prompt_edges, output_edges), prompt, output)
         return slots
-
-
-def _edges(counts: LengthCounts) -> tuple[float, ...]:
-    return counts.bounds[:-1]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vllm_advisor.evidence.interval import Interval
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Load", "LoadKey", "Short", "load_key", "loads"]
+from vllm_advisor.evidence.intervals import Intervals
+from vllm_advisor.sources.engine_series import Floats
+
+__all__ = ["Load", "LoadKey", "Short", "load_keys", "loads"]
 
 _TPOT_STEP = math.log(1.05)
 _CROWDED_RATIO = 0.95
@@ -24,6 +29,8 @@ class Short(StrEnum):
     MEMORY = "memory"
     """Some waited for room in the pool, or were preempted for want of it."""
 
+
+_KINDS = tuple(Short)
 
 LoadKey = tuple[Short, int, int | None]
 """What was short, sequences running where it was `Short.SLOTS` (else 0), and the step of TPOT."""
@@ -46,12 +53,18 @@ class Load:
     seconds: float
 
 
-def load_key(interval: Interval) -> LoadKey:
-    """Return under what kind of load an interval falls."""
-    short = _short(interval)
-    tpot_seconds = interval.tpot_seconds
-    step = round(math.log(tpot_seconds) / _TPOT_STEP) if tpot_seconds else None
-    return short, int(interval.running or 0) if short is Short.SLOTS else 0, step
+def load_keys(intervals: Intervals) -> Iterator[LoadKey]:
+    """Yield under what kind of load each interval falls."""
+    short = _short(intervals)
+    slots = np.where(short == _KINDS.index(Short.SLOTS), np.nan_to_num(intervals.running), 0).astype(int)
+    spent = (intervals.decode_tokens > 0) & (intervals.decode_seconds > 0)
+    ratios = np.divide(
+        intervals.decode_seconds, intervals.decode_tokens, where=spent, out=np.ones(len(spent))
+    )
+    steps = np.round(np.log(ratios) / _TPOT_STEP).astype(int)
+    columns = short.tolist(), slots.tolist(), spent.tolist(), steps.tolist()
+    for kind, running, has_tpot, step in zip(*columns, strict=True):
+        yield _KINDS[kind], running, step if has_tpot else None
 
 
 def loads(seconds_by_key: dict[LoadKey, float]) -> tuple[Load, ...]:
@@ -62,21 +75,19 @@ def loads(seconds_by_key: dict[LoadKey, float]) -> tuple[Load, ...]:
     )
 
 
-def _short(interval: Interval) -> Short:
-    if interval.preemptions:
-        return Short.MEMORY
-    if not interval.waiting:
-        return Short.NOTHING
-    return Short.MEMORY if _crowded(interval) else Short.SLOTS
+def _short(intervals: Intervals) -> NDArray[np.intp]:
+    waits = intervals.waiting > 0
+    crowded = _crowded(intervals.kv_used_ratio, np.nan_to_num(intervals.running))
+    memory = (intervals.preemptions > 0) | (waits & crowded)
+    kinds = np.where(waits, _KINDS.index(Short.SLOTS), _KINDS.index(Short.NOTHING))
+    return np.where(memory, _KINDS.index(Short.MEMORY), kinds)
 
 
-def _crowded(interval: Interval) -> bool:
-    """Whether the pool lacked room for one more sequence as large as the running ones' mean.
+def _crowded(used_ratio: Floats, running: Floats) -> NDArray[np.bool_]:
+    """Tell where the pool lacked room for one more sequence as large as the running ones' mean.
 
     After preemptions a small pool stands well below full with sequences waiting that do not fit, and vLLM's
     counter of them moves only when they run again (``v1/metrics/stats.py:update_from_events``).
     """
-    used = interval.kv_used_ratio
-    if used is None or not 0 <= used <= 1:
-        return False
-    return used >= _CROWDED_RATIO or used * (1 + 1 / max(1.0, interval.running or 0.0)) >= 1
+    full = (used_ratio >= _CROWDED_RATIO) | (used_ratio * (1 + 1 / np.maximum(1.0, running)) >= 1)
+    return full & (used_ratio >= 0) & (used_ratio <= 1)

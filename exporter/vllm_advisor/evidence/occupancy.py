@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from vllm_advisor.evidence.interval import Interval
-from vllm_advisor.evidence.load import Load, LoadKey, Short, load_key, loads
+import numpy as np
+
+from vllm_advisor.evidence.intervals import Intervals, totals
+from vllm_advisor.evidence.load import Load, LoadKey, Short, load_keys, loads
+from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["Occupancy", "OccupancySnapshot"]
 
@@ -40,6 +43,25 @@ class _Slot:
     steps_by_running: dict[int, float] = field(default_factory=dict)
     seconds_by_kv_step: dict[int, float] = field(default_factory=dict)
     seconds_by_load: dict[LoadKey, float] = field(default_factory=dict)
+
+    def observe(self, intervals: Intervals) -> None:
+        """Count intervals of engines that were awake."""
+        seconds, running, used = intervals.seconds, intervals.running, intervals.kv_used_ratio
+        is_known, waits = ~np.isnan(running), intervals.waiting > 0
+        busy = is_known & ((running > 0) | waits)
+        columns = (
+            *(seconds, seconds * busy, seconds * waits, intervals.preemptions, intervals.finished),
+            *(intervals.decode_seconds, intervals.decode_tokens),
+        )
+        before = [getattr(self, name) for name in _TOTALS]
+        for name, total in zip(_TOTALS, totals(np.vstack([before, np.stack(columns, axis=1)])), strict=True):
+            setattr(self, name, total)
+        stepped = is_known & (intervals.steps > 0)
+        _count_each(self.steps_by_running, running[stepped].astype(int).tolist(), intervals.steps[stepped])
+        _count_each(self.seconds_by_load, load_keys(intervals.rows(busy)), seconds[busy])
+        told = (used >= 0) & (used <= 1)
+        kv_steps = np.round(used[told] * _KV_STEPS).astype(int).tolist()
+        _count_each(self.seconds_by_kv_step, kv_steps, seconds[told])
 
     def add(self, other: _Slot) -> None:
         for name in _TOTALS:
@@ -78,6 +100,11 @@ _Key = TypeVar("_Key", int, LoadKey)
 
 def _count(counts: dict[_Key, float], key: _Key, amount: float) -> None:
     counts[key] = counts.get(key, 0.0) + amount
+
+
+def _count_each(counts: dict[_Key, float], keys: Iterable[_Key], amounts: Floats) -> None:
+    for key, amount in zip(keys, amounts.tolist(), strict=True):
+        counts[key] = counts.get(key, 0.0) + amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,27 +179,10 @@ class Occupancy:
         self._slots: dict[int, _Slot] = {}
         self._closed: dict[tuple[int, int], _Slot] = {}
 
-    def observe(self, interval: Interval) -> None:
-        """Take in what one engine did between two pages."""
-        if not interval.awake:
-            return
-        slot = self._slot(_slot_at(interval.end_seconds))
-        seconds = interval.seconds
-        slot.seconds += seconds
-        slot.preemptions += interval.preemptions
-        slot.finished += interval.finished
-        if interval.steps and interval.running is not None:
-            _count(slot.steps_by_running, int(interval.running), interval.steps)
-        slot.decode_seconds += interval.decode_seconds
-        slot.decode_tokens += interval.decode_tokens
-        if interval.running or (interval.waiting and interval.running is not None):
-            slot.busy_seconds += seconds
-            _count(slot.seconds_by_load, load_key(interval), seconds)
-        used_ratio = interval.kv_used_ratio
-        if used_ratio is not None and 0 <= used_ratio <= 1:
-            _count(slot.seconds_by_kv_step, round(used_ratio * _KV_STEPS), seconds)
-        if interval.waiting:
-            slot.waiting_seconds += seconds
+    def observe(self, intervals: Intervals) -> None:
+        """Take in what engines did between two pages."""
+        for number, those in intervals.rows(intervals.awake).by_slot(_SLOT_SECONDS):
+            self._slot(number).observe(those)
 
     def start_epoch(self) -> None:
         """Forget everything: the engines run with other flags now."""

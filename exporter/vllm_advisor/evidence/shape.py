@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.interval import LengthCounts
+from vllm_advisor.evidence.intervals import LengthCounts
 
 __all__ = ["CELLS", "Shape", "cell_of", "counts_of", "spread_over_cells"]
 
@@ -102,8 +102,7 @@ def counts_of(tokens: NDArray[np.int64]) -> Counts:
 
 def spread_over_cells(lengths: LengthCounts) -> Counts:
     """Spread a histogram's new observations over the cells, evenly on a logarithmic scale in each bucket."""
-    spread = np.array(lengths.counts) @ _shares(lengths.bounds)
-    return np.asarray(spread, np.float32)
+    return np.asarray(lengths.summed() @ _shares(lengths.bounds), np.float32)
 
 
 @lru_cache(maxsize=64)

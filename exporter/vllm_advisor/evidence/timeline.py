@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Self
 
-from vllm_advisor.evidence.interval import Interval
+import numpy as np
+
+from vllm_advisor.evidence.intervals import Intervals, runs, totals
+from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["Timeline", "TimelinePoint"]
 
@@ -50,16 +53,17 @@ class _Cell:
     kv_used: float = 0.0
     kv_used_max: float = 0.0
 
-    def add(self, interval: Interval) -> None:
-        seconds, running, used = interval.seconds, interval.running or 0.0, interval.kv_used_ratio
-        self.seconds += seconds
-        self.running += running * seconds
-        self.running_max = max(self.running_max, running)
-        self.waiting += (interval.waiting or 0.0) * seconds
-        if used is not None and 0 <= used <= 1:
-            self.kv_seconds += seconds
-            self.kv_used += used * seconds
-            self.kv_used_max = max(self.kv_used_max, used)
+    def add(self, sums: Floats, most: Floats) -> None:
+        """Add some intervals: a row for each of what is summed, and of what the most is kept of."""
+        before = (self.seconds, self.running, self.waiting, self.kv_seconds, self.kv_used)
+        self.seconds, self.running, self.waiting, self.kv_seconds, self.kv_used = totals(
+            np.vstack([before, sums])
+        )
+        running_max, kv_used_max = most.max(axis=0).tolist()
+        self.running_max, self.kv_used_max = (
+            max(self.running_max, running_max),
+            max(self.kv_used_max, kv_used_max),
+        )
 
     def point(self, start_seconds: float, grain_seconds: float) -> TimelinePoint:
         known = self.kv_seconds > 0
@@ -84,13 +88,22 @@ class Timeline:
         self._coarse: dict[int, _Cell] = {}
         self._fine: dict[int, _Cell] = {}
 
-    def observe(self, interval: Interval) -> None:
-        """Take in what one engine did between two pages."""
-        if not interval.awake:
-            return
-        end_seconds = interval.end_seconds
-        self._coarse.setdefault(int(end_seconds // _COARSE_SECONDS), _Cell()).add(interval)
-        self._fine.setdefault(int(end_seconds // _FINE_SECONDS), _Cell()).add(interval)
+    def observe(self, intervals: Intervals) -> None:
+        """Take in what engines did between two pages."""
+        awake = intervals.rows(intervals.awake)
+        seconds, running = awake.seconds, np.nan_to_num(awake.running)
+        used = np.where((awake.kv_used_ratio >= 0) & (awake.kv_used_ratio <= 1), awake.kv_used_ratio, np.nan)
+        kv_seconds, kv_used = np.where(np.isnan(used), 0.0, seconds), np.nan_to_num(used)
+        waiting = np.nan_to_num(awake.waiting)
+        sums = np.stack(
+            [seconds, running * seconds, waiting * seconds, kv_seconds, kv_used * seconds], axis=1
+        )
+        most = np.stack([running, kv_used], axis=1)
+        for cells, grain_seconds in ((self._coarse, _COARSE_SECONDS), (self._fine, _FINE_SECONDS)):
+            numbers = np.floor_divide(awake.end_seconds, grain_seconds)
+            for start, end in runs(numbers):
+                cell = cells.setdefault(int(numbers[start]), _Cell())
+                cell.add(sums[start:end], most[start:end])
 
     def forget(self, now_seconds: float) -> None:
         """Drop what is older than the day, and fine stretches older than the hour."""

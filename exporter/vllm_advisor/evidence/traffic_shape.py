@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.intervals import Intervals, total
 from vllm_advisor.evidence.shape import Shape, cell_of, counts_of, spread_over_cells
 from vllm_advisor.sources.access_logs.request import Logged, Outcome, ServedBlock
 
@@ -120,18 +120,17 @@ class TrafficShape:
             slot.logged.prompts[prompt] += 1
             slot.logged.outputs[output] += 1
 
-    def observe(self, interval: Interval) -> None:
-        """Take in what one engine did between two pages."""
-        prompts, outputs = interval.prompt_lengths, interval.generation_lengths
-        finished = None
-        if interval.finished and prompts is not None and outputs is not None:
-            finished = Shape(spread_over_cells(prompts), spread_over_cells(outputs))
-        for slot in self._slots(interval.end_seconds):
-            if interval.running or interval.waiting:
-                slot.busy_seconds += interval.seconds
-                slot.waiting_seconds += interval.seconds if interval.waiting else 0.0
-            if finished is not None:
-                slot.paged = slot.paged.plus(finished)
+    def observe(self, intervals: Intervals) -> None:
+        """Take in what engines did between two pages."""
+        for number, those in intervals.by_slot(_FINE_SECONDS):
+            waits = those.waiting > 0
+            busy = (those.running > 0) | waits
+            finished = _finished(those)
+            for slot in self._slots(number * _FINE_SECONDS):
+                slot.busy_seconds = total(slot.busy_seconds, those.seconds[busy])
+                slot.waiting_seconds = total(slot.waiting_seconds, those.seconds[waits])
+                if finished is not None:
+                    slot.paged = slot.paged.plus(finished)
 
     def snapshot(self, now_seconds: float) -> ShapeSnapshot:
         """Return the shapes at one moment, and forget what left the window."""
@@ -205,6 +204,18 @@ class TrafficShape:
             quiet=those(lambda _, slot: slot.waiting_ratio <= _QUIET_RATIO).shape,
             saturated_ratio=saturated.busy_seconds / busy_seconds if busy_seconds else 0.0,
         )
+
+
+def _finished(intervals: Intervals) -> Shape | None:
+    """Return the shape of the requests that finished, None without any."""
+    prompts, outputs = intervals.prompt_lengths, intervals.generation_lengths
+    if prompts is None or outputs is None:
+        return None
+    finished = intervals.rows((intervals.finished > 0) & prompts.known & outputs.known)
+    prompts, outputs = finished.prompt_lengths, finished.generation_lengths
+    if not len(finished) or prompts is None or outputs is None:
+        return None
+    return Shape(spread_over_cells(prompts), spread_over_cells(outputs))
 
 
 def _slot(slots: dict[int, _Slot], number: int) -> _Slot:

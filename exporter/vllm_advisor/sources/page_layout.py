@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
+from vllm_advisor.sources.engine_series import HISTOGRAMS, NUMBERS, Bounds, EngineSeries, Floats, columns_of
 from vllm_advisor.sources.families import FAMILIES, PREFIXES, Family, Kind
 
 __all__ = ["WANTED_NAMES", "Layout", "Page", "Problem", "is_info", "layout_of", "layout_of_series"]
@@ -22,6 +24,7 @@ _SAMPLE = re.compile(
     rb"[ \t]*(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]*(?=[^ \t])"
 )
 _LABEL = re.compile(rb"[ \t,]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*\"((?:[^\"\\]|\\.)*)\"")
+_NO_LABELS: Mapping[str, str] = {}
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -70,6 +73,8 @@ class _Field:
 class _EnginePlan:
     constants: Mapping[str, Any]
     fields: tuple[_Field, ...]
+    bounds: Bounds
+    columns: tuple[_Field | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +114,9 @@ class Layout:
             problems |= {Problem.MALFORMED}
         return Page(tuple(_sample(plan, numbers) for plan in self.engines), problems)
 
-    def samples(self, columns: Sequence[Sequence[float]]) -> Iterator[tuple[EngineSample, ...]]:
-        """Yield every engine at one moment after another, from each wanted number at all of them."""
-        return zip(*(_samples(plan, columns) for plan in self.engines), strict=True)
+    def series(self, time_seconds: Floats, numbers: Floats) -> tuple[EngineSeries, ...]:
+        """Return every engine on successive pages, from a row of each page's wanted numbers."""
+        return tuple(_series(plan, time_seconds, numbers, len(self.engines)) for plan in self.engines)
 
 
 def layout_of(lines: list[bytes]) -> Layout:
@@ -268,7 +273,9 @@ def _engine_plan(engine: str, model_name: str, series: list[_Series]) -> _Engine
             fields.append(_Field("awake", tuple(awake), greatest=True))
         else:
             fields += _fields(family, members)
-    return _EnginePlan(constants, tuple(fields))
+    bounds_of = {one.name: one.bounds for one in fields}
+    bounds = tuple(bounds_of.get(name, ()) for name in HISTOGRAMS)
+    return _EnginePlan(constants, tuple(fields), bounds, tuple(_columns(fields, bounds)))
 
 
 def _fields(family: Family, members: list[_Series]) -> list[_Field]:
@@ -321,33 +328,38 @@ def _histogram(one: _Field, numbers: list[float]) -> Histogram | None:
     return Histogram(one.bounds, counts, total, count)
 
 
-_FIELDS = tuple(one.name for one in fields(EngineSample))
-_ABSENT = EngineSample("", "")
+def _columns(fields: Iterable[_Field], bounds: Bounds) -> list[_Field | None]:
+    """Return where each of `EngineSeries.numbers` comes from."""
+    by_name = {one.name: one for one in fields}
+    columns = [by_name.get(name) for name in NUMBERS]
+    for name, uppers in zip(HISTOGRAMS, bounds, strict=True):
+        if uppers:
+            one = by_name[name]
+            slots = (one.total_slot or 0, one.count_slot or 0, *one.slots)
+            columns += [_Field(name, (slot,)) for slot in slots]
+    return columns
 
 
-def _samples(plan: _EnginePlan, columns: Sequence[Sequence[float]]) -> Iterator[EngineSample]:
-    """Do what `_sample` does for many moments at once, a fifth as dear."""
-    moments = len(columns[0])
-    values = {one.name: _column(one, columns) for one in plan.fields}
-    return map(
-        EngineSample,
-        *(
-            values.get(name) or repeat(plan.constants.get(name, getattr(_ABSENT, name)), moments)
-            for name in _FIELDS
-        ),
+def _series(plan: _EnginePlan, time_seconds: Floats, numbers: Floats, engines_on_page: int) -> EngineSeries:
+    """Do what `_sample` does for many pages at once."""
+    bounds = plan.bounds
+    series = numbers[:, [one.slots[0] if one and one.slots else 0 for one in plan.columns]]
+    for column, one in enumerate(plan.columns):
+        if one is None or not one.slots:
+            series[:, column] = np.nan
+        elif len(one.slots) > 1:
+            joined = numbers[:, one.slots]
+            series[:, column] = joined.max(axis=1) if one.greatest else joined.sum(axis=1)
+    series[~np.isfinite(series)] = np.nan
+    series[:, NUMBERS.index("awake")] = series[:, NUMBERS.index("awake")] != 0
+    for histogram in columns_of(bounds):
+        series[np.isnan(series[:, histogram]).any(axis=1), histogram] = np.nan
+    return EngineSeries(
+        engine=plan.constants["engine"],
+        model_name=plan.constants["model_name"],
+        cache_config=plan.constants.get("cache_config", _NO_LABELS),
+        bounds=bounds,
+        time_seconds=time_seconds,
+        numbers=series,
+        engines_on_page=engines_on_page,
     )
-
-
-def _column(one: _Field, columns: Sequence[Sequence[float]]) -> Iterable[object]:
-    wanted = [columns[slot] for slot in one.slots]
-    if one.bounds:
-        totals, counts = columns[one.total_slot or 0], columns[one.count_slot or 0]
-        histograms = map(Histogram, repeat(one.bounds), zip(*wanted, strict=True), totals, counts)
-        known = map(math.isfinite, map(sum, zip(*wanted, totals, counts, strict=True)))
-        return [histogram if known else None for histogram, known in zip(histograms, known, strict=True)]
-    values = (
-        wanted[0] if len(wanted) == 1 else list(map(max if one.greatest else sum, zip(*wanted, strict=True)))
-    )
-    if one.name == "awake":
-        return [value != 0 for value in values]
-    return values if all(map(math.isfinite, values)) else [v if math.isfinite(v) else None for v in values]

@@ -6,8 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from vllm_advisor.evidence.intervals import runs, totals
 from vllm_advisor.evidence.latency.histogram import LogHistogram
-from vllm_advisor.evidence.latency.stretch import Stretch
+from vllm_advisor.evidence.latency.stretch import Stretches
+from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["Bin", "ConcurrencyBins"]
 
@@ -29,7 +34,11 @@ class Bin:
         "decode_seconds",
         "generation_tokens",
         "inverse_tokens",
+        "pool_share",
+        "pool_share_square",
+        "pool_share_tpot",
         "prefill",
+        "prefill_pool_share",
         "prefill_square",
         "prefill_tpot",
         "seconds",
@@ -48,12 +57,17 @@ class Bin:
         "prefill",
         "prefill_square",
         "prefill_tpot",
+        "pool_share",
+        "pool_share_square",
+        "pool_share_tpot",
+        "prefill_pool_share",
     )
 
     def __init__(self) -> None:
         self.stretches = self.tokens = self.concurrency = self.decode_seconds = self.seconds = 0.0
         self.generation_tokens = self.inverse_tokens = 0.0
         self.prefill = self.prefill_square = self.prefill_tpot = 0.0
+        self.pool_share = self.pool_share_square = self.pool_share_tpot = self.prefill_pool_share = 0.0
         self.tpot = LogHistogram()
 
     @property
@@ -61,22 +75,12 @@ class Bin:
         """Concurrency as the tokens saw it, 0 where nothing is held."""
         return self.concurrency / self.tokens if self.tokens else 0.0
 
-    def add(self, stretch: Stretch) -> None:
-        """Count one stretch, weighted by the tokens of its newest piece."""
-        tokens = stretch.newest_decode_tokens
-        tpot = stretch.tpot_seconds
-        prefill = stretch.prefill_ratio * tokens
-        self.stretches += 1.0 / stretch.pieces
-        self.tokens += tokens
-        self.concurrency += stretch.concurrency * tokens
-        self.decode_seconds += tpot * tokens
-        self.seconds += stretch.newest_seconds
-        self.generation_tokens += stretch.newest_generation_tokens
-        self.inverse_tokens += tokens / stretch.sequence_tokens
-        self.prefill += prefill
-        self.prefill_square += prefill * stretch.prefill_ratio
-        self.prefill_tpot += prefill * tpot
-        self.tpot.add(tpot, tokens)
+    def add(self, sums: Floats, tpot_seconds: Floats) -> None:
+        """Count stretches, given what each adds to the sums."""
+        held = [getattr(self, name) for name in Bin.SUMS]
+        for name, total in zip(Bin.SUMS, totals(np.vstack([held, sums])), strict=True):
+            setattr(self, name, total)
+        self.tpot.add(tpot_seconds, sums[:, Bin.SUMS.index("tokens")])
 
     def merge(self, other: Bin) -> None:
         """Add what another bin holds."""
@@ -99,15 +103,15 @@ class ConcurrencyBins:
     def __init__(self) -> None:
         self._bins: dict[int, Bin] = {}
 
-    def add(self, stretch: Stretch) -> None:
-        """Count one stretch."""
-        if stretch.newest_decode_tokens <= 0 or stretch.tpot_seconds <= 0:
-            return
-        index = _index(stretch.concurrency)
-        found = self._bins.get(index)
-        if found is None:
-            found = self._bins[index] = Bin()
-        found.add(stretch)
+    def add(self, stretches: Stretches) -> None:
+        """Count stretches."""
+        told = stretches.rows((stretches.newest_decode_tokens > 0) & (stretches.tpot_seconds > 0))
+        indexes = _indexes(told.concurrency)
+        order = np.argsort(indexes, kind="stable")
+        indexes, sums, tpot_seconds = indexes[order], _sums(told)[order], told.tpot_seconds[order]
+        for start, end in runs(indexes):
+            found = self._bins.setdefault(int(indexes[start]), Bin())
+            found.add(sums[start:end], tpot_seconds[start:end])
 
     def ascending(self) -> Iterator[Bin]:
         """Yield the bins by concurrency."""
@@ -141,7 +145,7 @@ class ConcurrencyBins:
         """Return the content as plain JSON values."""
         return [
             [index, [getattr(held, name) for name in Bin.SUMS], held.tpot.state()]
-            for index, held in self._bins.items()
+            for index, held in sorted(self._bins.items())
         ]
 
     @classmethod
@@ -156,8 +160,31 @@ class ConcurrencyBins:
         return bins
 
 
-def _index(concurrency: float) -> int:
-    if concurrency < _EVEN_BINS_TO:
-        return round(concurrency * _BINS_PER_SEQUENCE)
-    beyond = math.log(concurrency / _EVEN_BINS_TO) / _BIN_RATIO_LOG
-    return round(_EVEN_BINS_TO * _BINS_PER_SEQUENCE + beyond)
+def _sums(stretches: Stretches) -> Floats:
+    """Return a row for each stretch, as `Bin.SUMS`, weighted by the tokens of its newest piece."""
+    tokens, tpot = stretches.newest_decode_tokens, stretches.tpot_seconds
+    prefill, pool_share = stretches.prefill_ratio * tokens, stretches.pool_share * tokens
+    columns = {
+        "stretches": 1.0 / stretches.pieces,
+        "tokens": tokens,
+        "concurrency": stretches.concurrency * tokens,
+        "decode_seconds": tpot * tokens,
+        "seconds": stretches.newest_seconds,
+        "generation_tokens": stretches.newest_generation_tokens,
+        "inverse_tokens": tokens / stretches.sequence_tokens,
+        "prefill": prefill,
+        "prefill_square": prefill * stretches.prefill_ratio,
+        "prefill_tpot": prefill * tpot,
+        "pool_share": pool_share,
+        "pool_share_square": pool_share * stretches.pool_share,
+        "pool_share_tpot": pool_share * tpot,
+        "prefill_pool_share": prefill * stretches.pool_share,
+    }
+    return np.stack([columns[name] for name in Bin.SUMS], axis=1)
+
+
+def _indexes(concurrency: Floats) -> NDArray[np.intp]:
+    even = concurrency * _BINS_PER_SEQUENCE
+    beyond = np.log(np.maximum(concurrency / _EVEN_BINS_TO, 1.0)) / _BIN_RATIO_LOG
+    last = _EVEN_BINS_TO * _BINS_PER_SEQUENCE
+    return np.round(np.where(concurrency < _EVEN_BINS_TO, even, last + beyond)).astype(np.intp)

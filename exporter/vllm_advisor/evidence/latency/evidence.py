@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_advisor.evidence.interval import Interval
+import numpy as np
+
+from vllm_advisor.evidence.intervals import Intervals, runs
 from vllm_advisor.evidence.latency.bins import ConcurrencyBins
 from vllm_advisor.evidence.latency.recent import Recent
 from vllm_advisor.evidence.latency.request_mix import RequestMix
 from vllm_advisor.evidence.latency.snapshot import LatencySnapshot, bins_snapshot
-from vllm_advisor.evidence.latency.stretch import EngineStretches
+from vllm_advisor.evidence.latency.stretch import EngineStretches, Pieces, Spans, Stretches
+from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["LatencyEvidence"]
 
@@ -37,20 +40,37 @@ class LatencyEvidence:
         self._clear()
         self._aged_seconds: float | None = None
 
-    def observe(self, engine_id: str, interval: Interval) -> None:
-        """Take in what an engine did next; each engine's intervals come in the order of their times."""
-        self._age(interval.end_seconds)
-        engine = self._engines.get(engine_id)
-        if engine is None:
-            engine = self._engines[engine_id] = EngineStretches()
-        self._recent.observe(interval)
-        self._mix.observe(interval)
-        short, long = engine.push(interval, self._mix.decoded_tokens)
-        if short is not None:
-            self._short.add(short)
-            self._recent.observe_tpot(short.tpot_seconds, short.newest_decode_tokens)
-        if long is not None:
-            self._long.add(long)
+    def observe(self, intervals: Intervals) -> None:
+        """Take in what engines did next, in the order of time."""
+        done = 0
+        while done < len(intervals):
+            self._age(float(intervals.end_seconds[done]))
+            passed = intervals.end_seconds - (self._aged_seconds or 0.0)
+            end = int(np.searchsorted(passed, self._step_seconds))
+            self._observe(intervals.rows(slice(done, end)))
+            done = end
+
+    def _observe(self, intervals: Intervals) -> None:
+        spans = self._spans(intervals, self._mix.observe(intervals))
+        short, long = (Stretches.of(spans.rows(spans.is_long == is_long)) for is_long in (False, True))
+        self._short.add(short)
+        self._long.add(long)
+        self._recent.observe(intervals, short)
+
+    def _spans(self, intervals: Intervals, request_tokens: Floats) -> Spans:
+        """Return the spans that each engine completes, in the order of time."""
+        pieces, order = Pieces.of(intervals), np.argsort(intervals.engine, kind="stable")
+        engine = intervals.engine[order]
+        found: list[Spans] = []
+        for start, end in runs(engine):
+            engine_id, rows = intervals.engine_ids[engine[start]], order[start:end]
+            stretches = self._engines.setdefault(engine_id, EngineStretches())
+            found += stretches.join(pieces.rows(rows), request_tokens[rows])
+        return Spans.together(found)
+
+    @property
+    def _step_seconds(self) -> float:
+        return self.retention_seconds / _AGEING_STEPS
 
     def break_engine(self, engine_id: str) -> None:
         """Let no stretch of an engine reach over this moment: it restarted, or pages are missing."""
@@ -116,10 +136,9 @@ class LatencyEvidence:
         self._mix, self._recent = RequestMix(), Recent()
 
     def _age(self, now_seconds: float) -> None:
-        step = self.retention_seconds / _AGEING_STEPS
         if self._aged_seconds is None:
             self._aged_seconds = now_seconds
-        if now_seconds - self._aged_seconds < step:
+        if now_seconds - self._aged_seconds < self._step_seconds:
             return
         factor = 0.5 ** ((now_seconds - self._aged_seconds) / (self.retention_seconds / 4))
         for held in (self._short, self._long, self._mix):

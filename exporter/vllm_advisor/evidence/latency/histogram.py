@@ -7,6 +7,11 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 __all__ = ["BUCKET_WIDTH", "LogHistogram"]
 
 BUCKET_WIDTH = 0.02
@@ -25,28 +30,31 @@ class LogHistogram:
         self.first = first
         self.counts = array("d", counts)
 
-    def add(self, value: float, weight: float) -> None:
-        """Count one value."""
-        self.add_at(round(math.log(value) / BUCKET_WIDTH), weight)
-
-    def add_at(self, bucket: int, weight: float) -> None:
-        """Count into one bucket, the one whose middle is ``exp(bucket * BUCKET_WIDTH)``."""
-        bucket = min(max(bucket, _LOWEST), _HIGHEST)
-        if not self.counts:
-            self.first = bucket
-        index = bucket - self.first
-        if index < 0:
-            self.counts = array("d", bytes(-8 * index)) + self.counts
-            self.first, index = bucket, 0
-        elif index >= len(self.counts):
-            self.counts.extend([0.0] * (index + 1 - len(self.counts)))
-        self.counts[index] += weight
+    def add(self, values: Floats, weights: Floats) -> None:
+        """Count values."""
+        self._add_at(np.round(np.log(values) / BUCKET_WIDTH).astype(np.intp), weights)
 
     def merge(self, other: LogHistogram) -> None:
         """Add another's counts."""
-        for index, weight in enumerate(other.counts):
-            if weight:
-                self.add_at(other.first + index, weight)
+        weights = np.array(other.counts)
+        held = np.flatnonzero(weights)
+        self._add_at(other.first + held, weights[held])
+
+    def _add_at(self, buckets: NDArray[np.intp], weights: Floats) -> None:
+        """Count into buckets, each the one whose middle is ``exp(bucket * BUCKET_WIDTH)``."""
+        if not len(buckets):
+            return
+        buckets = np.clip(buckets, _LOWEST, _HIGHEST)
+        lowest, highest = int(buckets.min()), int(buckets.max())
+        if not self.counts:
+            self.first = lowest
+        if lowest < self.first:
+            self.counts = array("d", bytes(8 * (self.first - lowest))) + self.counts
+            self.first = lowest
+        missing = highest + 1 - self.first - len(self.counts)
+        if missing > 0:
+            self.counts.extend([0.0] * missing)
+        np.add.at(np.frombuffer(self.counts), buckets - self.first, weights)
 
     def scale(self, factor: float) -> None:
         """Multiply every count."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vllm_advisor.evidence.interval import LengthCounts
+from vllm_advisor.evidence.intervals import LengthCounts
 
 __all__ = ["BucketedLengths"]
 
@@ -24,10 +24,10 @@ class BucketedLengths:
     def __init__(self) -> None:
         self._buckets: dict[tuple[float, float], float] = {}
 
-    def observe(self, lengths: LengthCounts) -> None:
-        """Take in new observations."""
+    def observe(self, lengths: LengthCounts, rows: npt.NDArray[np.bool_]) -> None:
+        """Take in the new observations of some intervals."""
         lower = 0.0
-        for bound, count in zip(lengths.bounds, lengths.counts, strict=True):
+        for bound, count in zip(lengths.bounds, lengths.summed(rows).tolist(), strict=True):
             if count:
                 bucket = (lower, bound)
                 self._buckets[bucket] = self._buckets.get(bucket, 0.0) + count

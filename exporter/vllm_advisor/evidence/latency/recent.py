@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from vllm_advisor.evidence.interval import Interval
+import numpy as np
+
+from vllm_advisor.evidence.intervals import Intervals, total
 from vllm_advisor.evidence.latency.histogram import LogHistogram
+from vllm_advisor.evidence.latency.stretch import Stretches
 
 __all__ = ["Recent"]
 
@@ -18,6 +21,18 @@ class _Slot:
         self.ttft: dict[float, float] = {}
         self.queue_seconds = self.queued = self.prompt_tokens = self.decode_tokens = 0.0
 
+    def observe(self, intervals: Intervals, stretches: Stretches) -> None:
+        self.queue_seconds = total(self.queue_seconds, intervals.queue_seconds)
+        self.queued = total(self.queued, intervals.queued)
+        self.prompt_tokens = total(self.prompt_tokens, intervals.prompt_tokens)
+        self.decode_tokens = total(self.decode_tokens, intervals.decode_tokens)
+        if intervals.ttft is not None:
+            for bound, count in zip(intervals.ttft.bounds, intervals.ttft.summed().tolist(), strict=True):
+                if count:
+                    self.ttft[bound] = self.ttft.get(bound, 0.0) + count
+        told = stretches.tpot_seconds > 0
+        self.tpot.add(stretches.tpot_seconds[told], stretches.newest_decode_tokens[told])
+
 
 class Recent:
     """Two slots of five minutes, so that between five and ten minutes are seen."""
@@ -28,22 +43,16 @@ class Recent:
         self._before, self._current = _Slot(), _Slot()
         self._started_seconds: float | None = None
 
-    def observe(self, interval: Interval) -> None:
-        """Take in what an engine did."""
-        self.turn(interval.end_seconds)
-        slot = self._current
-        slot.queue_seconds += interval.queue_seconds
-        slot.queued += interval.queued
-        slot.prompt_tokens += interval.prompt_tokens
-        slot.decode_tokens += interval.decode_tokens
-        if interval.first_tokens and interval.ttft is not None:
-            for bound, count in zip(interval.ttft.bounds, interval.ttft.counts, strict=True):
-                if count:
-                    slot.ttft[bound] = slot.ttft.get(bound, 0.0) + count
-
-    def observe_tpot(self, tpot_seconds: float, tokens: float) -> None:
-        """Take in a request-scale stretch."""
-        self._current.tpot.add(tpot_seconds, tokens)
+    def observe(self, intervals: Intervals, stretches: Stretches) -> None:
+        """Take in what engines did, and the request-scale stretches that this completed."""
+        done = 0
+        while done < len(intervals):
+            self.turn(float(intervals.end_seconds[done]))
+            passed = intervals.end_seconds - (self._started_seconds or 0.0)
+            end = int(np.searchsorted(passed, _SLOT_SECONDS))
+            first, last = np.searchsorted(stretches.interval, (done, end))
+            self._current.observe(intervals.rows(slice(done, end)), stretches.rows(slice(first, last)))
+            done = end
 
     def turn(self, now_seconds: float) -> None:
         """Forget what is older than two slots."""

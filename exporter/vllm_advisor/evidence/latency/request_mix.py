@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vllm_advisor.evidence.interval import Interval
+from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.evidence.latency.lengths import BucketedLengths
 
 __all__ = ["RequestMix"]
@@ -28,26 +28,26 @@ class RequestMix:
         self._decoded = self._requests = self._finished = 0.0
         self._outputs, self._prompts = BucketedLengths(), BucketedLengths()
 
-    def observe(self, interval: Interval) -> None:
-        """Take in an interval's requests."""
-        self._decoded += interval.decode_tokens
-        self._requests += interval.first_tokens
-        self._finished += interval.finished
-        if not interval.finished:
-            return
-        if interval.generation_lengths is not None:
-            self._outputs.observe(interval.generation_lengths)
-        if interval.prompt_lengths is not None:
-            self._prompts.observe(interval.prompt_lengths)
+    def observe(self, intervals: Intervals) -> npt.NDArray[np.float64]:
+        """Take in intervals' requests; return the decoded tokens of the mean request after each."""
+        added = np.stack([intervals.decode_tokens, intervals.first_tokens, intervals.finished])
+        held = np.array([[self._decoded], [self._requests], [self._finished]])
+        decoded, requests, finished = np.cumsum(np.hstack([held, added]), axis=1)[:, 1:]
+        self._decoded, self._requests, self._finished = (
+            float(one[-1]) for one in (decoded, requests, finished)
+        )
+        for seen, lengths in (
+            (self._outputs, intervals.generation_lengths),
+            (self._prompts, intervals.prompt_lengths),
+        ):
+            if lengths is not None:
+                seen.observe(lengths, intervals.finished > 0)
+        return _mean_tokens(decoded, requests, finished)
 
     @property
     def decoded_tokens(self) -> float:
-        """Decoded tokens (output less its first token) of the mean request.
-
-        While most that started are in flight, their mean is only what they have made so far.
-        """
-        least = 1.0 if self._requests <= _IN_FLIGHT * self._finished else _UNKNOWN_TOKENS
-        return max(least, self._decoded / self._requests) if self._requests else _UNKNOWN_TOKENS
+        """Decoded tokens (output less its first token) of the mean request."""
+        return float(_mean_tokens(*map(np.array, (self._decoded, self._requests, self._finished))))
 
     def decoded_quantiles(self) -> npt.NDArray[np.float64]:
         """Return decoded tokens at evenly spaced quantiles of the requests that decode at all.
@@ -94,3 +94,16 @@ class RequestMix:
         rebuilt._outputs = BucketedLengths.from_state(state[2])
         rebuilt._prompts = BucketedLengths.from_state(state[3])
         return rebuilt
+
+
+def _mean_tokens(
+    decoded: npt.NDArray[np.float64], requests: npt.NDArray[np.float64], finished: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return decoded tokens a request.
+
+    While most that started are in flight, their mean is only what they have made so far.
+    """
+    least = np.where(requests <= _IN_FLIGHT * finished, 1.0, _UNKNOWN_TOKENS)
+    known = requests > 0
+    mean = np.divide(decoded, requests, where=known, out=np.full_like(decoded, _UNKNOWN_TOKENS))
+    return np.where(known, np.maximum(least, mean), _UNKNOWN_TOKENS)

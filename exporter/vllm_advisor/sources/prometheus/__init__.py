@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from vllm_advisor.sources.prometheus.api import StoreApi, TooMuchError
-from vllm_advisor.sources.prometheus.pages import StoredPage, StoredPages
+from vllm_advisor.sources.prometheus.pages import StoredPages, StoredStretch
 
-__all__ = ["StoreApi", "StoredPage", "StoredPages", "TooMuchError"]
+__all__ = ["StoreApi", "StoredPages", "StoredStretch", "TooMuchError"]

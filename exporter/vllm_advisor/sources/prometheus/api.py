@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 
 import aiohttp
-import msgspec
 
 from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError
 from vllm_advisor.sources.page_layout import WANTED_NAMES
+from vllm_advisor.sources.prometheus.matrix import RawSeries, read_matrix
 from vllm_advisor.sources.prometheus.recorded import RECORDED_NAMES
 
-__all__ = ["RawSeries", "StoreApi", "TooMuchError"]
+__all__ = ["StoreApi", "TooMuchError"]
 
 _LIMIT_BYTES = 32_000_000
 """Some million samples; read, they take four times as much."""
@@ -23,36 +22,6 @@ _TOO_MUCH = ("too many samples", "too many points", "exceeds", "limit")
 
 class TooMuchError(AnswerError):
     """The store refuses to give so much at once."""
-
-
-class RawSeries(msgspec.Struct, frozen=True):
-    """One series.
-
-    Args:
-        metric: its labels as JSON, the name under ``__name__``.
-        times: of the samples, ascending, as the store writes them: equal texts are equal times.
-        values: of the samples.
-    """
-
-    metric: bytes
-    times: list[bytes]
-    values: list[float]
-
-
-class _Written(msgspec.Struct, frozen=True):
-    metric: msgspec.Raw
-    values: msgspec.Raw
-
-
-class _Data(msgspec.Struct, frozen=True):
-    resultType: str  # noqa: N815 - as the API spells it
-    result: msgspec.Raw
-    """A list of `_Written`, where the type is a matrix."""
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    status: str
-    data: _Data
 
 
 class StoreApi:
@@ -78,33 +47,11 @@ class StoreApi:
             if isinstance(error, TooLargeError) or _is_too_much(error):
                 raise TooMuchError(str(error), status=error.status) from error
             raise
-        return _read(answer)
+        try:
+            return read_matrix(answer)
+        except ValueError as error:
+            raise AnswerError(f"the answer is no query result: {error}") from error
 
 
 def _is_too_much(error: AnswerError) -> bool:
     return error.status in {413, 422} and any(word in str(error) for word in _TOO_MUCH)
-
-
-def _read(answer: bytes) -> list[RawSeries]:
-    try:
-        data = msgspec.json.decode(answer, type=_Answer).data
-        if data.resultType != "matrix":
-            raise AnswerError(f"expected a matrix, not a {data.resultType}")
-        return list(_series(msgspec.json.decode(data.result, type=list[_Written])))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise AnswerError(f"the answer is no query result: {error}") from error
-
-
-def _series(written: Iterable[_Written]) -> Iterator[RawSeries]:
-    """Take ``[[1764547200.123,"42"],...]`` apart at its quotes, a quarter as dear as reading JSON.
-
-    Series of one page have the same times, which are read once.
-    """
-    before: list[bytes] = []
-    times: list[bytes] = []
-    for one in written:
-        *pieces, _ = bytes(one.values).split(b'"')
-        if pieces[::2] != before:
-            before = pieces[::2]
-            times = [piece.strip(b" \n[],") for piece in before]
-        yield RawSeries(bytes(one.metric), times, list(map(float, pieces[1::2])))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
-from vllm_advisor.sources.engine_sample import EngineSample
+from vllm_advisor.sources.engine_series import EngineSeries, Floats
 from vllm_advisor.sources.page_layout import Layout, is_info, layout_of_series
-from vllm_advisor.sources.prometheus.api import RawSeries
+from vllm_advisor.sources.prometheus.matrix import RawSeries
 from vllm_advisor.sources.prometheus.recorded import page_name
 
-__all__ = ["StoredPage", "StoredPages"]
+__all__ = ["StoredPages", "StoredStretch"]
 
 _OWN_LABELS = frozenset({"engine", "model_name", "le", "finished_reason", "sleep_state", "pid", "server"})
 """Labels that an engine's page has; the others are its target's."""
@@ -25,8 +26,6 @@ _SERIES_KEPT = 300_000
 
 _Labels = frozenset[tuple[str, str]]
 _Key = tuple[str, _Labels]
-_Stretch = tuple[tuple[_Key, ...], Sequence[bytes], Sequence[Sequence[float]]]
-"""Series, times, and each series' values at them."""
 
 
 class _Identity(NamedTuple):
@@ -35,20 +34,19 @@ class _Identity(NamedTuple):
     instance: str
     target: _Labels
     key: _Key
+    is_info: bool
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPage:
-    """One engine's page as far as it is read.
+class StoredStretch:
+    """Successive pages of one target that have the same series.
 
     Args:
-        time_seconds: Unix time of the scrape.
-        instance: whose page it was, as the store's label says.
+        instance: whose pages they were, as the store's label says.
     """
 
-    time_seconds: float
     instance: str
-    engines: tuple[EngineSample, ...]
+    engines: tuple[EngineSeries, ...]
 
 
 class StoredPages:
@@ -59,31 +57,30 @@ class StoredPages:
         self._identities: dict[bytes, _Identity] = {}
         self._keys: dict[_Key, _Key] = {}
 
-    def pages(self, series: Iterable[RawSeries]) -> list[StoredPage]:
-        """Return every page in the order of time.
+    def stretches(self, series: Iterable[RawSeries], after_seconds: float) -> Iterator[StoredStretch]:
+        """Yield the pages later than a time, those of one instance in their order.
 
         Of several scrapers that stored one instance (replicas of a Prometheus) that with most samples counts.
         """
-        pages = [
-            StoredPage(float(moment), instance, engines)
-            for instance, columns in self._by_instance(series).items()
-            for keys, moments, values in _stretches(columns)
-            for moment, engines in zip(moments, self._layout(keys).samples(values), strict=False)
-        ]
-        return sorted(pages, key=attrgetter("time_seconds"))
+        for instance, columns in self._by_instance(series).items():
+            for keys, times, numbers in _alike(columns):
+                first = int(np.searchsorted(times, after_seconds, side="right"))
+                if first < len(times):
+                    layout = self._layout(keys)
+                    yield StoredStretch(instance, layout.series(times[first:], numbers[first:]))
 
     def _by_instance(self, series: Iterable[RawSeries]) -> dict[str, dict[_Key, RawSeries]]:
         """Return each instance's series by name and own labels."""
         scraped: dict[str, dict[_Labels, dict[_Key, RawSeries]]] = defaultdict(dict)
         infos: list[tuple[_Identity, RawSeries]] = []
         for one in series:
-            identity = self._identity(one.metric)
-            if is_info(identity.key[0]):
+            identity = self._identities.get(one.metric) or self._identity(one.metric)
+            if identity.is_info:
                 infos.append((identity, one))
             else:
                 columns = scraped[identity.instance].setdefault(identity.target, {})
                 columns.setdefault(identity.key, one)
-        for (instance, labels, (name, _)), one in infos:
+        for (instance, labels, (name, _), _), one in infos:
             for target, columns in scraped.get(instance, {}).items():
                 if target <= labels:
                     columns.setdefault(self._shared((name, labels - target)), one)
@@ -91,17 +88,15 @@ class StoredPages:
 
     def _identity(self, metric: bytes) -> _Identity:
         """Tell an engine's own labels from its target's."""
-        identity = self._identities.get(metric)
-        if identity is None:
-            if len(self._identities) >= _SERIES_KEPT:
-                self._identities.clear()
-                self._keys.clear()
-            labels = msgspec.json.decode(metric, type=dict[str, str])
-            name = page_name(labels.pop("__name__"))
-            own = frozenset(item for item in labels.items() if item[0] in _OWN_LABELS)
-            others = frozenset(labels.items()) - (frozenset() if is_info(name) else own)
-            identity = _Identity(labels.get(_INSTANCE, ""), others, self._shared((name, own)))
-            self._identities[metric] = identity
+        if len(self._identities) >= _SERIES_KEPT:
+            self._identities.clear()
+            self._keys.clear()
+        labels = msgspec.json.decode(metric, type=dict[str, str])
+        name = page_name(labels.pop("__name__"))
+        own = frozenset(item for item in labels.items() if item[0] in _OWN_LABELS)
+        others = frozenset(labels.items()) - (frozenset() if is_info(name) else own)
+        identity = _Identity(labels.get(_INSTANCE, ""), others, self._shared((name, own)), is_info(name))
+        self._identities[metric] = identity
         return identity
 
     def _shared(self, key: _Key) -> _Key:
@@ -121,20 +116,20 @@ def _samples(columns: Mapping[_Key, RawSeries]) -> int:
     return sum(len(series.values) for series in columns.values())
 
 
-def _stretches(columns: Mapping[_Key, RawSeries]) -> Iterator[_Stretch]:
-    """Yield the times at which the same series have a sample, with their values; one stretch in general."""
+def _alike(columns: Mapping[_Key, RawSeries]) -> Iterator[tuple[tuple[_Key, ...], Floats, Floats]]:
+    """Yield successive times at which the same series have a sample: these, the times, a row for each."""
     keys, series = tuple(columns), list(columns.values())
     times = series[0].times
-    if all(one.times is times or one.times == times for one in series):
-        yield keys, times, [one.values for one in series]
+    if all(one.times is times for one in series):
+        yield keys, times, np.concatenate([one.values for one in series]).reshape(len(series), -1).T
         return
-    present: dict[bytes, list[tuple[_Key, float]]] = defaultdict(list)
-    for key, one in columns.items():
-        for moment, value in zip(one.times, one.values, strict=True):
-            present[moment].append((key, value))
-    alike: dict[tuple[_Key, ...], list[bytes]] = defaultdict(list)
-    for moment, samples in present.items():
-        alike[tuple(key for key, _ in samples)].append(moment)
-    for keys, moments in alike.items():
-        rows = ([value for _, value in present[moment]] for moment in moments)
-        yield keys, moments, list(zip(*rows, strict=True))
+    times = np.unique(np.concatenate([one.times for one in series]))
+    numbers, has = np.zeros((len(times), len(series))), np.zeros((len(times), len(series)), np.bool_)
+    for column, one in enumerate(series):
+        at = np.searchsorted(times, one.times)
+        numbers[at, column], has[at, column] = one.values, True
+    changes = np.flatnonzero((has[1:] != has[:-1]).any(axis=1)) + 1
+    for start, end in pairwise((0, *changes.tolist(), len(times))):
+        there = has[start]
+        present = tuple(key for key, is_there in zip(keys, there, strict=True) if is_there)
+        yield present, times[start:end], numbers[start:end, there]
