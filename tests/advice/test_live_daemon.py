@@ -184,6 +184,28 @@ def test_the_seed_numbers_through_the_daemon(example: dict[str, Any]) -> None:
     assert "95,632 tokens" in far_apart["text"]
 
 
+def test_the_seed_numbers_before_any_engine_runs(tmp_path: Path) -> None:
+    """Model, GPU, log and sweep are enough: the pool by arithmetic, 40, and the headroom said."""
+    example = worked_example(tmp_path, "")
+    del example["static_configs"]
+    with daemon_process(["serve", f"--config.file={configured(tmp_path, [example])}"], tmp_path) as daemon:
+        found = waited_for(
+            daemon, lambda one: one.get("chat", {}).get("context", {}).get("requests") == 10_001
+        )
+
+    chat = found["chat"]
+    told = {advice["code"]: advice["text"] for advice in chat["advice"]}
+    assert (chat["binding"], chat["vllm_args"]) == ("latency", "--max-model-len 12288 --max-num-seqs 40")
+    assert chat["kv_pool"]["predicted_tokens"] == 587_158
+    assert chat["kv_pool"]["error_ratio"] is None
+    assert chat["headroom"]["spare_tokens"] == 587_158 - 40 * 12_288
+    assert "memory headroom" in told["ceilings_far_apart"]
+    assert "the KV pool of 587,158 tokens holds 47 sequences" in told["cap_above_memory_ceiling"]
+    assert "of busy time" not in told["cap_above_latency_ceiling"]
+    assert chat["occupancy"]["preemptions"] == 0
+    assert isinstance(chat["occupancy"]["preemptions"], int)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -32,7 +32,7 @@ class MemoryCeiling:
         sequences: of full length; None where the evidence does not say, with ``reason``.
         expected_sequences: of the observed lengths, over the pool in less than one case of a thousand.
         engine_tokens: what the engine reports, at its own max-model-len.
-        predicted_tokens: the same by arithmetic.
+        predicted_tokens: the same by arithmetic; at the candidate length where the engine's is not known.
         error_ratio: predicted over reported, less one.
         bytes_per_token: over all ranks.
         hard_limit_sequences: what state layers hold at most, however short the sequences.
@@ -88,7 +88,7 @@ def memory_ceiling(
         max_model_len: the candidate, in tokens.
         lengths: of the observed requests.
     """
-    ceiling = _compared(facts, prediction)
+    ceiling = _compared(facts, prediction, max_model_len)
     if max_model_len is None:
         return replace(ceiling, reason="no max-model-len is known to hold the pool against")
     pool, grade, reason = _pool(facts, prediction)
@@ -109,14 +109,19 @@ def memory_ceiling(
     )
 
 
-def _compared(facts: EngineFacts, prediction: PoolPrediction | None) -> MemoryCeiling:
-    """Hold the predicted pool against the reported one, both at today's max-model-len."""
+def _compared(
+    facts: EngineFacts, prediction: PoolPrediction | None, max_model_len: int | None
+) -> MemoryCeiling:
+    """Hold the predicted pool against the reported one, both at today's max-model-len, else the candidate."""
     engine_tokens = facts.kv_pool_tokens or _tokens_in_blocks(facts)
     ceiling = partial(MemoryCeiling, None, Grade.NONE, engine_tokens=engine_tokens)
     if prediction is None:
         return ceiling()
-    predicted = prediction.tokens(facts.max_model_len) if facts.max_model_len else None
-    error = predicted / engine_tokens - 1 if predicted is not None and engine_tokens else None
+    length = facts.max_model_len or max_model_len
+    predicted = prediction.tokens(length) if length else None
+    error = None
+    if predicted is not None and engine_tokens and facts.max_model_len:
+        error = predicted / engine_tokens - 1
     disagrees = error is not None and abs(error) > AGREEMENT_RATIO
     return ceiling(
         predicted_tokens=predicted,

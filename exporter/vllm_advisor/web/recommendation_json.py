@@ -153,5 +153,5 @@ def _occupancy(recommendation: Recommendation) -> dict[str, Any]:
         "steps_at_cap_ratio": occupancy.steps_at_cap_ratio(recommendation.max_num_seqs.configured),
         "kv_used_p50": occupancy.kv_used_ratio(0.5),
         "kv_used_p99": occupancy.kv_used_ratio(0.99),
-        "preemptions": occupancy.preemptions,
+        "preemptions": round(occupancy.preemptions),
     }

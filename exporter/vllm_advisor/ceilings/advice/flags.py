@@ -5,14 +5,7 @@ from __future__ import annotations
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.recommended_form import cap_flags, padding_note
 
-__all__ = ["NO_CAP_HELPS", "set_cap", "typed_cap"]
-
-NO_CAP_HELPS = (
-    "No --max-num-seqs is expected to meet this target: use faster GPUs or more of them an engine, less "
-    "prefill beside decoding (a lower --max-num-batched-tokens), or a target within reach; more replicas or "
-    "a lower cap only bring the time per output token nearer to it."
-)
-"""What to do where not even one sequence meets the latency target."""
+__all__ = ["set_cap", "typed_cap"]
 
 
 def typed_cap(case: Case, sequences: int) -> str:

@@ -6,12 +6,19 @@ from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
 from vllm_advisor.ceilings.advice.expected import change_of_cap
-from vllm_advisor.ceilings.advice.flags import NO_CAP_HELPS, set_cap
+from vllm_advisor.ceilings.advice.flags import set_cap
 from vllm_advisor.ceilings.advice.words import milliseconds, percent, sequences, span
 from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.units import format_duration
 
 __all__ = ["cap_above_latency_ceiling"]
+
+_NO_CAP_HELPS = (
+    "No --max-num-seqs is expected to meet this target: use faster GPUs or more of them an engine, less "
+    "prefill beside decoding (a lower --max-num-batched-tokens), or a target within reach; more replicas or "
+    "a lower cap only bring the time per output token nearer to it."
+)
+"""What to do where not even one sequence meets the latency target."""
 
 
 def cap_above_latency_ceiling(case: Case, at: Thresholds) -> Advice | None:
@@ -26,13 +33,19 @@ def cap_above_latency_ceiling(case: Case, at: Thresholds) -> Advice | None:
     seen = (
         f"The cap is {_cap(case, cap)} and the {case.latency.statistic} time per output token reaches the "
         f"target of {format_duration(case.latency.slo_tpot_seconds)} at {sequences(ceiling)} "
-        f"({case.latency.grade}, seen to {case.latency.observed_to}); "
-        f"{percent(case.bound_time.ratio_or_zero(Bound.LATENCY))} of {span(case.bound_time.busy_seconds)} "
-        "of busy time was over it."
+        f"({case.latency.grade}, seen to {case.latency.observed_to}){_share_of_time(case)}."
     )
     wanted = case.cap_to_set or ceiling
     action = f"{set_cap(case, wanted)}. {change_of_cap(case, cap, wanted)}"
     return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, action)
+
+
+def _share_of_time(case: Case) -> str:
+    bound = case.bound_time
+    if not bound.busy_seconds:
+        return ""
+    late = percent(bound.ratio_or_zero(Bound.LATENCY))
+    return f"; {late} of {span(bound.busy_seconds)} of busy time was over it"
 
 
 def _latency_is_the_cause(case: Case, at: Thresholds) -> bool:
@@ -51,7 +64,7 @@ def _met_nowhere(case: Case, cap: int) -> Advice | None:
         f"over the target of {format_duration(case.latency.slo_tpot_seconds)}."
     )
     if wanted is None or not at_most:
-        return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, NO_CAP_HELPS)
+        return Advice(Code.CAP_ABOVE_LATENCY_CEILING, seen, _NO_CAP_HELPS)
     action = (
         f"{set_cap(case, wanted)}: the latency ceiling is not above {at_most} and may be lower, which a "
         "sweep would tell. Expect the time per output token to fall and more requests to wait at peaks."

@@ -22,10 +22,10 @@ def cap_above_memory_ceiling(case: Case, _at: Thresholds) -> Advice | None:
         return None
     expected = memory.expected_sequences
     lengths = f", and {expected} of the observed lengths" if expected is not None else ""
-    seen = (
-        f"The cap is {cap} and the KV pool of {tokens(memory.engine_tokens or memory.predicted_tokens or 0)} "
-        f"tokens holds {sequences(memory.sequences)} of {tokens(length)} tokens{lengths}."
-    )
+    pool_tokens = memory.engine_tokens or memory.predicted_tokens
+    pool = f"the KV pool of {tokens(pool_tokens)} tokens" if pool_tokens else "the KV pool"
+    held = f"{sequences(memory.sequences)} of {tokens(length)} tokens{lengths}"
+    seen = f"The cap is {cap} and {pool} holds {held}."
     return Advice(Code.CAP_ABOVE_MEMORY_CEILING, seen, _action(case, cap, memory.sequences))
 
 
@@ -34,7 +34,7 @@ def _action(case: Case, cap: int, ceiling: int) -> str:
     if case.max_num_seqs.recommended is None and not case.bound_time.ratio_or_zero(Bound.MEMORY):
         return (
             "Nothing needs to change yet, for the pool never ran short: what to set follows with the latency "
-            f"ceiling, and will not be above {ceiling}. {_expected(case, cap)}"
+            f"ceiling, and will not be above {ceiling}."
         )
     return f"{set_cap(case, case.cap_to_set or ceiling)}. {_expected(case, cap)}"
 

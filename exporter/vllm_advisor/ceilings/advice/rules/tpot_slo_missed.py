@@ -5,7 +5,7 @@ from __future__ import annotations
 from vllm_advisor.advice_config import Thresholds
 from vllm_advisor.ceilings.advice.case import Case
 from vllm_advisor.ceilings.advice.codes import Advice, Code
-from vllm_advisor.ceilings.advice.flags import NO_CAP_HELPS, typed_cap
+from vllm_advisor.ceilings.advice.flags import typed_cap
 from vllm_advisor.ceilings.advice.words import milliseconds, over_target, percent, sequences, span
 from vllm_advisor.ceilings.bound_time import Bound
 from vllm_advisor.units import format_duration
@@ -59,7 +59,9 @@ def _action(case: Case) -> str:
             "that nobody set is no reason to lower it; see cap_binds_pool_idle, and expect advice that fits."
         )
     if ceiling == 0:
-        return NO_CAP_HELPS
+        return (
+            "No cap is to blame, for none would meet the target; see cap_above_latency_ceiling for what may."
+        )
     if ceiling is None or cap is None:
         return (
             "Whether concurrency is to blame is not known yet, for neither is the latency ceiling: measure a "
