@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
-from vllm_advisor.ceilings.engine_version import LATEST, Version, parse_version
+from vllm_advisor.ceilings.engine_version import release_of
 from vllm_advisor.ceilings.pool import PoolInputs, PoolPrediction, predict_pool
 from vllm_advisor.ceilings.speculation import Speculation
 from vllm_advisor.config import EngineConfig
@@ -51,7 +51,7 @@ def predict_engine_pool(
 def _flags(engine: EngineConfig, facts: EngineFacts, model: ModelConfig) -> EngineFlags:
     drafter = _drafter(engine)
     return EngineFlags(
-        version=_version(facts.vllm_version or engine.vllm_version),
+        version=release_of(facts.vllm_version or engine.vllm_version),
         dtype=_known_dtype(engine.dtype),
         kv_cache_dtype=_known_dtype(facts.cache_dtype or engine.kv_cache_dtype),
         tensor_parallel_size=facts.tensor_parallel_size or engine.tensor_parallel_size,
@@ -90,13 +90,6 @@ def _inputs(engine: EngineConfig, facts: EngineFacts, logged_pool_bytes: int | N
         quantization=engine.quantization,
         headroom_bytes=engine.headroom_bytes,
     )
-
-
-def _version(text: str | None) -> Version:
-    try:
-        return parse_version(text) if text else LATEST
-    except ValueError:
-        return LATEST
 
 
 def _known_dtype(name: str | None) -> str:

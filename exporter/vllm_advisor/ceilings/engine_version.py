@@ -31,6 +31,7 @@ __all__ = [
     "WIDE_GROUPS",
     "Version",
     "parse_version",
+    "release_of",
 ]
 
 Version = tuple[int, ...]
@@ -76,6 +77,7 @@ FLOAT32_STATE: Version = (0, 28)
 STATE_CHECKPOINT: Version = (0, 28)
 """Mamba-2 layers reserve one block more for the state at the end of a prefill."""
 
+_UNTAGGED = re.compile(r"v?0\.[01]\.dev")
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -89,3 +91,11 @@ def parse_version(text: str) -> Version:
     if not match:
         raise ValueError(f"expected a vLLM version such as 0.32.0, not {text!r}")
     return tuple(int(part) for part in match.groups("0"))
+
+
+def release_of(text: str | None) -> Version:
+    """Return the version that an engine says of itself; the latest where it says none, or built untagged."""
+    try:
+        return LATEST if text is None or _UNTAGGED.match(text) else parse_version(text)
+    except ValueError:
+        return LATEST

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
-from vllm_advisor.ceilings.engine_version import LATEST, parse_version
+from vllm_advisor.ceilings.engine_version import LATEST, release_of
 from vllm_advisor.ceilings.pool import PoolInputs
 from vllm_advisor.ceilings.speculation import Speculation
 from vllm_advisor.ceilings.weights import QUANTIZATION_BYTES
@@ -110,9 +110,8 @@ def engine_flags(arguments: argparse.Namespace, report: StartupReport, model: Mo
 
     drafter = _speculation(flag("speculative_config"))
     longest = flag("max_model_len", model.max_len_tokens)
-    release = arguments.vllm_version or (parse_version(report.version) if report.version else LATEST)
     return EngineFlags(
-        version=release,
+        version=arguments.vllm_version or release_of(report.version),
         dtype=_logged_dtype("--dtype", flag("dtype", "auto")),
         kv_cache_dtype=_logged_dtype("--kv-cache-dtype", flag("kv_cache_dtype", "auto")),
         tensor_parallel_size=flag("tensor_parallel_size", 1),

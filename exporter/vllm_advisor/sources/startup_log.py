@@ -103,8 +103,9 @@ _WORTH_READING = re.compile(
 _BEGINS = re.compile(r"non-default args|API server version|LLM engine \(v|[▀█▄]\s+version ")
 
 _Reader = Callable[[StartupReport, re.Match[str]], StartupReport]
-_GIB_FIGURE = r"\(?(-?\d+(?:\.\d+)?)\s*Gi?B"
-_INTEGER = r"(\d[\d,]*)"
+_NUMBER = r"\d{1,9}(?:\.\d{1,9})?(?!\d)"
+_GIB_FIGURE = rf"\(?(-?{_NUMBER})\s*Gi?B"
+_INTEGER = r"(\d[\d,]{0,17})(?![\d,])"
 
 
 def _count(text: str) -> int:
@@ -151,7 +152,10 @@ def _old_refusal(report: StartupReport, match: re.Match[str]) -> StartupReport:
 
 
 def _budget(report: StartupReport, match: re.Match[str]) -> StartupReport:
-    return replace(report, gpu_memory_bytes=_bytes(match[1]), utilization_ratio=float(match[2]))
+    ratio = float(match[2])
+    return replace(
+        report, gpu_memory_bytes=_bytes(match[1]), utilization_ratio=ratio if 0 < ratio <= 1 else None
+    )
 
 
 def _consumed(report: StartupReport, match: re.Match[str]) -> StartupReport:
@@ -180,7 +184,7 @@ def _engine_config(report: StartupReport, match: re.Match[str]) -> StartupReport
     )
 
 
-_ARGUMENT = re.compile(r"'(\w+)': ('[^']*'|-?\d+(?:\.\d+)?|True|False|None)")
+_ARGUMENT = re.compile(r"'(\w+)': ('[^']*'|-?\d{1,18}(?:\.\d+)?(?!\d)|True|False|None)")
 
 
 def _flags(found: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -221,13 +225,13 @@ _READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
     (re.compile(pattern), reader)
     for pattern, reader in (
         (rf"KV cache size: {_INTEGER} tokens", _tokens),
-        (rf"[Mm]aximum concurrency for {_INTEGER} tokens per request: (\d+(?:\.\d+)?)x", _concurrency),
+        (rf"[Mm]aximum concurrency for {_INTEGER} tokens per request: ({_NUMBER})x", _concurrency),
         (rf"# (?:GPU|gpu|CUDA|cuda|HPU|TPU|NPU) blocks: {_INTEGER}", _blocks),
         (rf"Available KV cache memory: {_GIB_FIGURE}", _available),
         (rf"rest of the memory reserved for KV Cache is {_GIB_FIGURE}", _available),
-        (r"Available memory: (-?\d+), total memory: \d+", _stores("available_bytes", int)),
+        (r"Available memory: (-?\d{1,18}), total memory: \d+", _stores("available_bytes", int)),
         (rf"reserved {_GIB_FIGURE} memory for KV Cache", _available),
-        (r"Explicitly set \((\d+(?:\.\d+)?)/[\d.]+\) GiB for KV cache", _available),
+        (rf"Explicitly set \(({_NUMBER})/[\d.]+\) GiB for KV cache", _available),
         (
             rf"(?:Model loading|[Ll]oading model weights|Loading weights) took {_GIB_FIGURE}",
             _stores("weights_bytes", _bytes),
@@ -241,10 +245,10 @@ _READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
         (rf"{_GIB_FIGURE} for consumed memory", _consumed),
         (rf"{_GIB_FIGURE} for CUDAGraph memory", _stores("graphs_bytes", _bytes)),
         (
-            r"total_gpu_memory \((\d+(?:\.\d+)?)\s*Gi?B\) x gpu_memory_utilization \((\d+(?:\.\d+)?)\)",
+            rf"total_gpu_memory \(({_NUMBER})\s*Gi?B\) x gpu_memory_utilization \(({_NUMBER})\)",
             _budget,
         ),
-        (r"Free memory on device \([\d.]+/(\d+(?:\.\d+)?) GiB\).*?utilization is \((\d+(?:\.\d+)?)", _budget),
+        (rf"Free memory on device \([\d.]+/({_NUMBER}) GiB\).*?utilization is \(({_NUMBER})", _budget),
         (
             rf"max seq len \({_INTEGER}\), \({_GIB_FIGURE} KV cache is needed.*?cache memory {_GIB_FIGURE}",
             _refusal,
@@ -255,8 +259,8 @@ _READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
             rf"max seq len \({_INTEGER}\) is larger than the maximum number.*? in KV cache \({_INTEGER}\)",
             _old_refusal,
         ),
-        (r"LLM engine \(v([^)\s]+)\) with config: (.*)", _engine_config),
-        (r"(?:API server version:?|[▀█▄]\s+version) v?(\d\S*)", _stores("version", str)),
+        (r"LLM engine \(v(\d+\.\d[^)\s]*)\) with config: (.*)", _engine_config),
+        (r"(?:API server version:?|[▀█▄]\s+version) v?(\d+\.\d\S*)", _stores("version", str)),
         (r"non-default args: (\{.*)", _arguments),
     )
 )
