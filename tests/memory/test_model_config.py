@@ -206,6 +206,59 @@ def test_an_older_modelopt_checkpoint_keeps_its_quantization_in_a_file_of_its_ow
     assert weights.expected_bytes == pytest.approx(68.45e9 * 9 / 16 + tables, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"max_position_embeddings": 4096}, 4096),
+        ({"max_position_embeddings": 8192, "model_max_length": 131072}, 131072),
+        ({"max_position_embeddings": 32768, "seq_length": 8192}, 8192),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16384),
+        ({"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131072),
+        (
+            {"max_position_embeddings": 163840, "rope_scaling": {"type": "yarn", "factor": 40,
+             "original_max_position_embeddings": 4096}},
+            163840,
+        ),
+        (
+            {"max_position_embeddings": 40960, "rope_parameters": {"rope_type": "yarn", "factor": 4.0,
+             "original_max_position_embeddings": 32768}},
+            131072,
+        ),
+        ({"max_position_embeddings": 2048, "rope_scaling": {"type": "linear", "factor": "x"}}, 2048),
+        ({"max_position_embeddings": 2048, "rope_scaling": {"type": [], "factor": 2}}, 2048),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_the_longest_sequence_a_model_was_made_for(fields: dict[str, Any], longest: int | None) -> None:
+    """The smallest spelling, or the field that overrides it, times what rope scaling adds."""
+    document = {key: value for key, value in LLAMA_70B.items() if key != "max_position_embeddings"} | fields
+
+    assert model_of(document).max_len_tokens == longest
+
+
+def test_gemma_3_states_its_positions_scaled() -> None:
+    """Its linear factor of 8 is in the 131,072 already."""
+    text = {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0}}  # fmt: skip
+    document = {"architectures": ["Gemma3ForConditionalGeneration"], "text_config": text}
+
+    assert model_of(document).max_len_tokens == 131072
+
+
+def test_mistrals_own_form_is_read(tmp_path: Path) -> None:
+    """A folder with ``params.json`` alone: Mistral Nemo's 40 layers of 8 heads, 12.2 billion parameters."""
+    parameters = {
+        "dim": 5120, "n_layers": 40, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8,
+        "rope_theta": 1000000.0, "norm_eps": 1e-05, "vocab_size": 131072, "max_seq_len": 128000,
+    }  # fmt: skip
+    (tmp_path / "params.json").write_text(json.dumps(parameters))
+    model = read_model_config(tmp_path)
+
+    assert kv_layout(model, EngineFlags()).rank_token_bytes == 40 * 8 * 2 * 128 * 2
+    assert model.weights.total / 1e9 == pytest.approx(12.25, rel=0.01)
+    assert model.max_len_tokens == 128000
+
+
 def test_pipeline_stages_take_the_larger_part() -> None:
     """Five layers over two stages leave three on one of them, which sets the block."""
     document = LLAMA_70B | {"num_hidden_layers": 5}

@@ -24,6 +24,7 @@ KV_HEADS = (
     "n_head_kv",
     "multi_query_group_num",
     "num_attention_groups",
+    "n_kv_heads",
     "kv_n_heads",
 )
 HEAD_WIDTH = ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_head")
@@ -34,9 +35,10 @@ FEED_FORWARD = (
     "ffn_hidden_size",
     "decoder_ffn_dim",
     "block_ff_dim",
+    "hidden_dim",
 )
 EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size")
+EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim")
 EXPERTS_PER_TOKEN = (
     "num_experts_per_tok",
     "experts_per_token",

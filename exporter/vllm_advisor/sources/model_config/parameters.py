@@ -144,7 +144,10 @@ def _feed_forward(
     expert = text.mean_count(*EXPERT_WIDTH, *FEED_FORWARD)
     sparse = _sparse_layers(text, carrying)
     shared_width = text.optional_count("shared_expert_intermediate_size", "shared_intermediate_size") or (
-        (text.mean_count("n_shared_experts", "num_shared_expert") or (model_type == "llama4_text"))
+        (
+            text.mean_count("n_shared_experts", "num_shared_expert", "num_shared_experts")
+            or (model_type == "llama4_text")
+        )
         * (expert or 0)
     )
     dense_width = text.mean_count("intermediate_size_mlp", *FEED_FORWARD) or 0
@@ -185,7 +188,7 @@ def _sparse_layers(text: Fields, layers: int) -> int:
 def _towers(outer: Fields) -> int:
     """Estimate encoders as plain transformers: 4 x width^2 of attention and their feed-forward layers."""
     total = 0
-    for name in ("vision_config", "audio_config", "visual", "vit_config"):
+    for name in ("vision_config", "vision_encoder", "audio_config", "visual", "vit_config"):
         tower = outer.section(name)
         width = tower.get("embed_dim", "hidden_size", "d_model", "width")
         depth = tower.get("num_hidden_layers", "depth", "encoder_layers", "layers")

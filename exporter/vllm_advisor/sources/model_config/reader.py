@@ -13,6 +13,7 @@ from vllm_advisor.sources.model_config.attention import layer_caches
 from vllm_advisor.sources.model_config.checkpoint import checkpoint_bytes
 from vllm_advisor.sources.model_config.families import class_defaults, is_known_architecture, model_type_of
 from vllm_advisor.sources.model_config.fields import Fields
+from vllm_advisor.sources.model_config.longest import longest_sequence
 from vllm_advisor.sources.model_config.model import ModelConfig, Quantization
 from vllm_advisor.sources.model_config.names import (
     EXPERT_WIDTH,
@@ -32,23 +33,28 @@ __all__ = ["model_config_from_document", "read_model_config"]
 _LIMIT_BYTES = 16_000_000
 _MOST_LAYERS = 10_000
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder_config")
-_INNER_SECTIONS = ("attn_config", "ffn_config")
-"""Sections of MPT and DBRX that hold what other families have at the top."""
+_INNER_SECTIONS = ("attn_config", "ffn_config", "moe")
+"""Sections of MPT, DBRX and Mistral's own form that hold what other families have at the top."""
 
 
 def read_model_config(path: Path) -> ModelConfig:
     """Read a model's config.
 
     Args:
-        path: a ``config.json`` or the directory that holds one.
+        path: a ``config.json`` or the directory that holds one; Mistral's own ``params.json`` is read too.
 
     Raises:
         InputError: it cannot be read, or a field that the KV cache follows from is missing or unknown.
     """
-    file = path / "config.json" if path.is_dir() else path
+    file = _config_of(path) if path.is_dir() else path
     document = _document(file)
     model = model_config_from_document({**_quantization_beside(file.parent), **document}, file)
     return replace(model, checkpoint_bytes=checkpoint_bytes(file.parent))
+
+
+def _config_of(folder: Path) -> Path:
+    mistral = folder / "params.json"
+    return mistral if mistral.is_file() and not (folder / "config.json").exists() else folder / "config.json"
 
 
 def _document(file: Path) -> Mapping[str, Any]:
@@ -113,9 +119,7 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         vocab_size=text.optional_count(*VOCABULARY),
         intermediate_size=text.mean_count(*FEED_FORWARD),
         attention_width=(heads or 1) * width,
-        max_len_tokens=text.optional_count(
-            "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions"
-        ),
+        max_len_tokens=longest_sequence(text, model_type),
         dtype=_dtype(text, outer),
         quantization=_quantization(outer, text),
         weights=count_weights(text, outer, model_type, layers),
