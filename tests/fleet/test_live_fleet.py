@@ -1,26 +1,36 @@
-"""One daemon over two simulated engines: scraped, discovered, and through two real stores beside it."""
+"""One daemon over some simulated engines: scraped, discovered, and through two real stores beside it."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from support.daemon_process import DaemonProcess, daemon_process
 from support.monitoring_stack import engines
 from support.stores import prometheus_store, victoria_store
 from support.waiting import wait_for
-from vllm_advisor.demo.engine import EngineSettings
+from vllm_advisor.demo.engine import EngineSettings, StepLaw
+from vllm_advisor.demo.traffic import Swing
 
-REQUESTS = 5000
+ENGINES = 4
+REQUESTS = 2400
 WAYS = ("prometheus", "victoria", "twice", "found")
-CONCURRENCIES = np.arange(20, 121, 5)
+CONCURRENCIES = np.arange(12, 37, 2)
+SCRAPE_INTERVAL = "2s"
+"""Long beside how late a page comes from a busy machine, and short beside a request."""
+SLOW_AND_STEEP = StepLaw(8e-3, 400e-6, 5.2e-9, 1.3e-6)
+"""One sequence more at the ceiling is 2% more TPOT, which other scrapes of the same engines do not hide."""
+LONG_DAY = Swing(night_per_second=4.0, day_per_second=8.5, period_seconds=40.0)
 
 
 class Fleet:
@@ -34,15 +44,26 @@ class Fleet:
         answer = json.loads(self.daemon.get("/api/v1/recommendations"))
         return {one["deployment"]: one for one in answer["recommendations"]}
 
-    def curve(self, deployment: str) -> np.ndarray[Any, Any]:
-        """Return the exported latency curve at some concurrencies."""
-        samples = self.daemon.metrics()["tpot_seconds"].samples
-        points = sorted(
-            (float(one.labels["concurrency"]), one.value)
-            for one in samples
-            if one.labels["deployment"] == deployment
+    def curves(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return every exported latency curve at some concurrencies, by deployment."""
+        points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for one in self.daemon.metrics()["tpot_seconds"].samples:
+            points[one.labels["deployment"]].append((float(one.labels["concurrency"]), one.value))
+        return {
+            name: np.interp(CONCURRENCIES, *zip(*sorted(curve), strict=True))
+            for name, curve in points.items()
+        }
+
+    def answered(self) -> float:
+        """Return how many requests the engines say that they answered."""
+        pages = (urlopen(f"http://{target}/metrics").read().decode() for target in self.targets)
+        families = (family for page in pages for family in text_string_to_metric_families(page))
+        return sum(
+            one.value
+            for family in families
+            for one in family.samples
+            if one.name == "vllm:request_success_total"
         )
-        return np.interp(CONCURRENCIES, *zip(*points, strict=True))
 
     def scraped(self, deployment: str) -> set[str]:
         """Return the addresses that are scraped for a deployment."""
@@ -66,10 +87,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
     with ExitStack() as stack:
         served = stack.enter_context(engines())
-        targets = [served.start(name, EngineSettings(), folder) for name in ("a", "b")]
+        targets = [
+            served.start(
+                f"engine-{seed}", EngineSettings(), folder, law=SLOW_AND_STEEP, swing=LONG_DAY, seed=seed
+            )
+            for seed in range(ENGINES)
+        ]
         urls = {
-            "prometheus": stack.enter_context(prometheus_store(folder, targets, scrape_interval="250ms")),
-            "victoria": stack.enter_context(victoria_store(folder, targets)),
+            "prometheus": stack.enter_context(
+                prometheus_store(folder, targets, scrape_interval=SCRAPE_INTERVAL)
+            ),
+            "victoria": stack.enter_context(victoria_store(folder, targets, scrape_interval=SCRAPE_INTERVAL)),
         }
         file = folder / "targets.json"
         config = folder / "advisor.yml"
@@ -77,14 +105,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         daemon = stack.enter_context(daemon_process(["serve", f"--config.file={config}"], folder))
         running = Fleet(daemon, targets, file)
         running.list_targets(*targets)
-        wait_for(lambda: has_seen(running), "the requests", seconds=75)
+        wait_for(lambda: has_seen(running), "the requests", seconds=240, every_seconds=2)
         yield running
 
 
 def configuration(targets: list[str], urls: dict[str, str], file: Path, folder: Path) -> dict[str, Any]:
     """Return five deployments of the same engines."""
     same = {
-        "slo": {"tpot": "3ms", "quantile": "mean"},
+        "slo": {"tpot": "19ms", "quantile": "mean"},
         "context": {"quantile": 0.99, "round_up_to": 4096},
         "stability": {"relax_after": "0s", "tolerance": 0},
         "engine": {"max_num_seqs": 256},
@@ -105,7 +133,11 @@ def configuration(targets: list[str], urls: dict[str, str], file: Path, folder: 
         },
     }
     return {
-        "global": {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "2s"},
+        "global": {
+            "scrape_interval": SCRAPE_INTERVAL,
+            "scrape_timeout": SCRAPE_INTERVAL,
+            "evaluation_interval": SCRAPE_INTERVAL,
+        },
         "storage": {"path": str(folder / "data")},
         "deployments": [same | {"name": name} | way for name, way in ways.items()],
     }
@@ -122,27 +154,28 @@ def has_seen(fleet: Fleet) -> bool:
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_agrees_with_scraping(fleet: Fleet, way: str) -> None:
     """Ceilings are those of scraping, and the latency curve lies within 2% of it."""
-    scraped, got = fleet.recommended()["scraped"], fleet.recommended()[way]
+    found, curves = fleet.recommended(), fleet.curves()
+    scraped, got = found["scraped"], found[way]
     assert got["flags"]["max_model_len"]["recommended"] == scraped["flags"]["max_model_len"]["recommended"]
     assert got["ceilings"]["memory"]["sequences"] == scraped["ceilings"]["memory"]["sequences"]
     assert got["ceilings"]["latency"]["grade"] == scraped["ceilings"]["latency"]["grade"] == "measured"
     low, high = (scraped["ceilings"]["latency"][side] for side in ("low", "high"))
     assert low - 1 <= got["ceilings"]["latency"]["sequences"] <= high + 1
-    apart = fleet.curve(way) / fleet.curve("scraped") - 1
+    apart = curves[way] / curves["scraped"] - 1
     assert np.sqrt(np.mean(apart**2)) < 0.02, apart
 
 
 def test_no_page_counts_twice(fleet: Fleet) -> None:
-    """A deployment that is scraped and queried has seen as many requests as one that is only scraped."""
+    """A deployment that is scraped and queried has seen what scraping sees, and no more than there was."""
     found = fleet.recommended()
     twice, once = (found[name]["context"]["requests"] for name in ("twice", "scraped"))
-    assert twice == pytest.approx(once, rel=0.1)
+    assert 0.9 * once < twice <= fleet.answered()
 
 
 def test_targets_come_and_go_without_a_reload(fleet: Fleet) -> None:
     """An engine that leaves the file is no longer scraped within seconds; a bad file changes nothing."""
-    a, b = fleet.targets
-    assert fleet.scraped("found") == {a, b}
+    a, *others = fleet.targets
+    assert fleet.scraped("found") == {a, *others}
     fleet.list_targets(a)
     wait_for(lambda: fleet.scraped("found") == {a}, "one target")
     fleet.file.write_text('[{"targets": [', encoding="utf-8")
@@ -150,8 +183,8 @@ def test_targets_come_and_go_without_a_reload(fleet: Fleet) -> None:
         lambda: any(event["msg"].startswith("discovery fails") for event in fleet.daemon.log()), "a word"
     )
     assert fleet.scraped("found") == {a}
-    fleet.list_targets(b, a)
-    wait_for(lambda: fleet.scraped("found") == {a, b}, "both targets")
+    fleet.list_targets(*others, a)
+    wait_for(lambda: fleet.scraped("found") == {a, *others}, "all targets")
     problems = [event for event in fleet.daemon.log() if event["msg"].startswith("discovery")]
     assert [event["msg"] for event in problems] == [
         "discovery fails, the last targets stand",

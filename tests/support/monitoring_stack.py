@@ -191,9 +191,9 @@ class Engines:
         self._loop = asyncio.new_event_loop()
         self._stacks: dict[str, AsyncExitStack] = {}
 
-    def start(self, name: str, settings: EngineSettings, folder: Path) -> str:
-        """Start one; return its ``host:port``."""
-        return self._do(self._start(name, settings, folder))
+    def start(self, name: str, settings: EngineSettings, folder: Path, **how: Any) -> str:
+        """Start one, otherwise than `serve_engine` does if told so; return its ``host:port``."""
+        return self._do(self._start(name, settings, folder, how))
 
     def stop(self, name: str) -> None:
         """Stop one."""
@@ -209,9 +209,9 @@ class Engines:
             self.stop(name)
         self._loop.call_soon_threadsafe(self._loop.stop)
 
-    async def _start(self, name: str, settings: EngineSettings, folder: Path) -> str:
+    async def _start(self, name: str, settings: EngineSettings, folder: Path, how: dict[str, Any]) -> str:
         stack = self._stacks[name] = AsyncExitStack()
-        target = await stack.enter_async_context(serve_engine(settings, folder / f"{name}.jsonl"))
+        target = await stack.enter_async_context(serve_engine(settings, folder / f"{name}.jsonl", **how))
         self.targets[name] = target
         return target
 

@@ -58,10 +58,10 @@ def prometheus_store(
 
 
 @contextmanager
-def victoria_store(folder: Path, targets: Sequence[str]) -> Iterator[str]:
+def victoria_store(folder: Path, targets: Sequence[str], *, scrape_interval: str = "500ms") -> Iterator[str]:
     """Run VictoriaMetrics on some engines; give its URL."""
     port, config = free_port(), folder / "victoria.yml"
-    config.write_text(yaml.safe_dump(_scraping(targets, "500ms")), encoding="utf-8")
+    config.write_text(yaml.safe_dump(_scraping(targets, scrape_interval)), encoding="utf-8")
     command = [
         *("victoria-metrics", f"-promscrape.config={config}", f"-storageDataPath={folder / 'victoria'}"),
         *(f"-httpListenAddr=127.0.0.1:{port}", "-retentionPeriod=30d", "-memory.allowedBytes=100MB"),

@@ -9,12 +9,14 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 
-def wait_for(condition: Callable[[], Answer], what: str, *, seconds: float = 20.0) -> Answer:
+def wait_for(
+    condition: Callable[[], Answer], what: str, *, seconds: float = 20.0, every_seconds: float = 0.05
+) -> Answer:
     """Return the condition's first true answer; fail when none came in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         answer = condition()
         if answer:
             return answer
-        time.sleep(0.05)
+        time.sleep(every_seconds)
     raise AssertionError(f"{what} did not come within {seconds:g} s")

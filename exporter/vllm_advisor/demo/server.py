@@ -22,6 +22,7 @@ VLLM_VERSION = "0.32.0"
 
 _TICK_SECONDS = 0.02
 _JITTER_RATIO = 0.03
+_QUICK, _SHORT_DAY = StepLaw(), Swing()
 
 
 class SimulatedServer:
@@ -30,17 +31,26 @@ class SimulatedServer:
     Args:
         settings: the engine's flags and pool.
         access_log_path: where its access log goes.
+        law: how long its steps take.
+        swing: the rate at which requests come.
         random: what arrivals, lengths and step times are drawn with.
     """
 
-    def __init__(self, settings: EngineSettings, access_log_path: Path, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        access_log_path: Path,
+        law: StepLaw,
+        swing: Swing,
+        random: np.random.Generator,
+    ) -> None:
         self._clock = SteadyClock()
         self._start_seconds = start_seconds = self._clock.now_seconds()
         self._settings = settings
         self._log = AccessLog(access_log_path, settings.model_name)
-        self._traffic = Traffic(Swing(), random, start_seconds)
+        self._traffic = Traffic(swing, random, start_seconds)
         self._engine = Engine(
-            settings, StepLaw(), lambda: 1 + _JITTER_RATIO * random.standard_normal(), start_seconds
+            settings, law, lambda: 1 + _JITTER_RATIO * random.standard_normal(), start_seconds
         )
 
     def catch_up(self) -> None:
@@ -94,10 +104,15 @@ class SimulatedServer:
 
 @asynccontextmanager
 async def serve_engine(
-    settings: EngineSettings, access_log_path: Path, *, seed: int = 0
+    settings: EngineSettings,
+    access_log_path: Path,
+    *,
+    law: StepLaw = _QUICK,
+    swing: Swing = _SHORT_DAY,
+    seed: int = 0,
 ) -> AsyncIterator[str]:
     """Run a simulated engine on a free loopback port while the context lasts, and give its ``host:port``."""
-    server = SimulatedServer(settings, access_log_path, np.random.default_rng(seed))
+    server = SimulatedServer(settings, access_log_path, law, swing, np.random.default_rng(seed))
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
