@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ FLAGS = (
     "--levels=1,2",
     "--slo.tpot=10s",
 )
+ROWS_AND_COLUMNS = struct.pack("HHHH", 24, 100, 0, 0)
 
 
 def _shown(server: OpenAiServer, folder: Path, *flags: str, on_terminal: bool) -> str:
@@ -29,6 +33,7 @@ def _shown(server: OpenAiServer, folder: Path, *flags: str, on_terminal: bool) -
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
         return done.stderr
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, ROWS_AND_COLUMNS)
     with subprocess.Popen(
         command, cwd=folder, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
     ) as process:

@@ -13,7 +13,7 @@ from vllm_advisor.sources.sweep_file import SweepLevel
 
 __all__ = ["Progress"]
 
-_BAR = "{desc} {bar} {n_fmt}/{total_fmt}, {elapsed} so far{postfix}"
+_BAR = "{desc} {bar} {n_fmt}/{total_fmt}, {elapsed} so far"
 
 
 class Progress:
@@ -40,14 +40,14 @@ class Progress:
         if self._is_silent or not sys.stderr.isatty():
             return
         if self._bar is None:
-            self._bar = tqdm(total=1, file=sys.stderr, leave=False, bar_format=_BAR)
+            self._bar = tqdm(total=1, file=sys.stderr, leave=False, bar_format=_BAR, dynamic_ncols=True)
         is_warm = run.steady_since_seconds is not None
         self._bar.total = run.wanted if is_warm else run.users
         self._bar.n = min(len(run.measured) if is_warm else len(run.warm_users), self._bar.total)
         self._bar.set_description_str(
             f"{run.users:>5} users, {'measured' if is_warm else 'warm-up '}", refresh=False
         )
-        self._bar.update(0)
+        self._bar.refresh()
 
     def ended(self, level: SweepLevel | None) -> None:
         """Print what a level came to."""

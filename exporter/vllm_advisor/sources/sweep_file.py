@@ -132,7 +132,8 @@ def _json_lines(text: str) -> list[Any] | None:
 def _from_csv(text: str, path: Path | None) -> Sweep:
     rows = csv.DictReader(text.splitlines(), skipinitialspace=True, restkey="", restval="")
     if not {"concurrency", "max_concurrency"} & set(rows.fieldnames or ()):
-        raise InputError("expected a column named concurrency", path=path, line=1, key="concurrency")
+        problem = "expected a column named concurrency (of guidellm and AIPerf the JSON file is read)"
+        raise InputError(problem, path=path, line=1, key="concurrency")
     return _sweep(((translated_row(row), _Place(path, rows.line_num)) for row in rows), {}, path)
 
 
