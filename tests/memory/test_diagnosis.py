@@ -89,6 +89,23 @@ _CASES: dict[str, tuple[PoolPrediction, PoolPrediction, str]] = {
     "weights in half the width": (
         _llama(**_GPU), _llama(quantization="fp8", parameters=70.5e9, **_GPU), "the weights take half",
     ),
+    "weights quantized, tables not": (
+        predicted(_GEMMA, EngineFlags(max_num_seqs=256), **_GPU),
+        predicted(_GEMMA, EngineFlags(max_num_seqs=256), quantization="fp8", **_GPU),
+        "quantized with fp8",
+    ),
+    "everything in 32 bits": (
+        predicted(_GRANITE, EngineFlags(), **_POOL),
+        predicted(_GRANITE, EngineFlags(dtype="float32"), **_POOL),
+        "--dtype float32",
+    ),
+    "context parallel ranks": (
+        predicted(_DEEPSEEK, EngineFlags(tensor_parallel_size=8), **_POOL),
+        predicted(
+            _DEEPSEEK, EngineFlags(tensor_parallel_size=8, decode_context_parallel_size=8), **_POOL
+        ),
+        "--decode-context-parallel-size 8",
+    ),
     "another utilization": (
         _llama(quantization="fp8", **_GPU),
         _llama(replace(_TP4, utilization=0.85), quantization="fp8", **_GPU),

@@ -21,6 +21,7 @@ _HEAD_WIDTHS = (64, 80, 96, 112, 128, 192, 256)
 _LATENT_FAMILIES = re.compile(r"(?i)deepseek|kimi|longcat|glm|mistral")
 _UTILIZATIONS = (0.8, 0.85, 0.9, 0.92, 0.95)
 _RANKS = (1, 2, 4, 8)
+_METHODS = ("fp8", "awq")
 _CAPS = (64, 128, 256, 512, 1024)
 
 
@@ -50,12 +51,30 @@ def kv_dtype(base: PoolPrediction) -> Iterator[Reading]:
             yield Reading(f"the engine keeps keys and values in {name} (--kv-cache-dtype)", other)
 
 
+def model_dtype(base: PoolPrediction) -> Iterator[Reading]:
+    """Weights, states and cache together are in another width."""
+    for dtype in ("bfloat16", "float32"):
+        other = _again(base, flags=replace(base.flags, dtype=dtype))
+        if other.layout != base.layout:
+            yield Reading(f"the engine runs with --dtype {dtype}", other)
+
+
 def tensor_parallel(base: PoolPrediction) -> Iterator[Reading]:
     """Heads are divided over another number of ranks."""
     for ranks in _RANKS:
         if ranks != base.flags.tensor_parallel_size:
             flags = replace(base.flags, tensor_parallel_size=ranks)
             yield Reading(f"the engine runs with --tensor-parallel-size {ranks}", _again(base, flags=flags))
+
+
+def context_parallel(base: PoolPrediction) -> Iterator[Reading]:
+    """Ranks share a sequence's tokens, so their number multiplies the token line."""
+    for ranks in _RANKS:
+        shares = base.flags.tensor_parallel_size % ranks == 0
+        if shares and ranks != base.flags.decode_context_parallel_size:
+            flags = replace(base.flags, decode_context_parallel_size=ranks)
+            says = f"the engine runs with --decode-context-parallel-size {ranks}"
+            yield Reading(says, _again(base, flags=flags))
 
 
 def replicated_heads(base: PoolPrediction) -> Iterator[Reading]:
@@ -136,6 +155,10 @@ def weights_dtype(base: PoolPrediction) -> Iterator[Reading]:
         inputs = replace(base.inputs, weights_bytes=round(size_bytes * ratio))
         says = f"the weights take {name} of what was counted (--dtype, --quantization)"
         yield Reading(says, _again(base, inputs=inputs))
+    for method in _METHODS:
+        other = _again(base, inputs=replace(base.inputs, quantization=method))
+        if other.pool != base.pool:
+            yield Reading(f"the weights are quantized with {method} (--quantization)", other)
 
 
 def utilization(base: PoolPrediction) -> Iterator[Reading]:
@@ -211,8 +234,8 @@ MISREADINGS: tuple[Misreading, ...] = (
 )
 """What may come together; those that change only how tokens are read stand last, since a layout made anew
 forgets them."""
-GUESSES: tuple[Misreading, ...] = (guessed_head_width,)
-"""Readings with nothing but the figures for them, tried alone and last."""
+GUESSES: tuple[Misreading, ...] = (model_dtype, context_parallel, guessed_head_width)
+"""Readings that are rare, or have nothing but the figures for them: tried alone and last."""
 
 
 def _again(base: PoolPrediction, **changes: object) -> PoolPrediction:
