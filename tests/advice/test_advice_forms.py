@@ -108,6 +108,25 @@ def test_a_replay_prints_the_flags(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "--max-model-len 1024\n"
 
 
+def test_several_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each deployment's flags stand under its name, and all JSON is one document."""
+    pages = capture(tmp_path / "capture.jsonl", ScriptedEngine(), [(Situation(8), 300)])
+    target = "http://vllm-1:8000/metrics"
+    more = capture(tmp_path / "more.jsonl", ScriptedEngine(), [(Situation(8), 300)], target=target)
+    one = config_file(tmp_path).read_text().partition("\n")[2]
+    both = tmp_path / "both.yml"
+    both.write_text(f"deployments:\n{one}{one.replace('chat', 'code').replace('vllm-0', 'vllm-1')}")
+    asked = ("--replay", str(pages), str(more), f"--config.file={both}")
+
+    assert run(*asked) == 0
+    assert capsys.readouterr().out == "# chat\n--max-model-len 1024\n# code\n--max-model-len 1024\n"
+    assert run(*asked, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["recommendations"]
+    assert [recommendation["deployment"] for recommendation in found] == ["chat", "code"]
+    assert run(*asked, "--json", "--deployment=code") == 0
+    assert json.loads(capsys.readouterr().out)["deployment"] == "code"
+
+
 def test_no_number_is_no_answer(tmp_path: Path) -> None:
     """An idle engine gives nothing to paste."""
     pages = capture(tmp_path / "capture.jsonl", ScriptedEngine(), [(Situation(0), 60)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--deployment", help="one deployment; without it, all of them")
     parser.add_argument("--format", choices=list(FORMATS), default="args", help="default %(default)s")
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
     add_config_arguments(parser)
 
 
@@ -42,16 +44,24 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         found = document(replay(config_of(arguments), arguments.replay))["recommendations"]
     chosen = [one for one in found if arguments.deployment in {None, one["deployment"]}]
+    if not chosen and arguments.deployment is None:
+        raise EvidenceError("the daemon has not worked out a recommendation yet")
     if not chosen:
         raise InputError(f"there is no deployment {arguments.deployment!r}", key="--deployment")
     if arguments.format != "json" and not any(one["vllm_args"] for one in chosen):
         raise EvidenceError("the evidence does not carry a number for either flag yet")
-    print("\n".join(_written(chosen, arguments.format)))
+    print(_written(chosen, arguments.format))
     return 0
 
 
-def _written(chosen: Sequence[Mapping[str, Any]], form: str) -> list[str]:
-    return [FORMATS[form](one) for one in chosen if form == "json" or one["vllm_args"]]
+def _written(chosen: Sequence[Mapping[str, Any]], form: str) -> str:
+    """Write one as it is pasted, several each under its name; as JSON they are one document."""
+    if form == "json" and len(chosen) > 1:
+        return json.dumps({"recommendations": chosen}, indent=2, allow_nan=False)
+    if len(chosen) == 1:
+        return FORMATS[form](chosen[0])
+    written = [f"# {one['deployment']}\n{FORMATS[form](one)}" for one in chosen if one["vllm_args"]]
+    return "\n".join(written)
 
 
 async def _fetched(url: str) -> list[dict[str, Any]]:

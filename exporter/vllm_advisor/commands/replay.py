@@ -26,7 +26,8 @@ __all__ = ["add_arguments", "add_config_arguments", "config_of", "replay", "run"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `replay`."""
-    parser.add_argument("captures", type=Path, nargs="+", metavar="CAPTURE", help="JSON lines, .gz or not")
+    told = "JSON lines, gzipped or not; - is standard input"
+    parser.add_argument("captures", type=Path, nargs="+", metavar="CAPTURE", help=told)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_config_arguments(parser)
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import gzip
 import heapq
 import json
-from collections.abc import Iterator, Sequence
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from io import BufferedReader
 from operator import attrgetter
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from vllm_advisor.errors import InputError
 __all__ = ["CapturedPage", "read_captures"]
 
 _UNNAMED_TARGET = "capture"
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,23 @@ def read_captures(paths: Sequence[Path]) -> Iterator[CapturedPage]:
 
 def _read(path: Path) -> Iterator[CapturedPage]:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+        with _opened(path) as file, _unpacked(file) as lines:
+            for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield _page(line, path, number)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot be read: {reason}", path=path) from error
+
+
+def _opened(path: Path) -> BufferedReader:
+    """Open a file; ``-`` is standard input."""
+    return os.fdopen(os.dup(0), "rb") if str(path) == "-" else path.open("rb")
+
+
+def _unpacked(file: BufferedReader) -> AbstractContextManager[Iterable[bytes]]:
+    """Return its lines, unpacked if it begins as gzip does, whatever its name."""
+    return gzip.open(file) if file.peek(len(_GZIP)).startswith(_GZIP) else nullcontext(file)
 
 
 def _page(line: bytes, path: Path, number: int) -> CapturedPage:
