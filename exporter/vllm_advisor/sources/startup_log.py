@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -74,7 +75,7 @@ def startup_report(lines: Iterable[str]) -> StartupReport:
             continue
         if _BEGINS.search(line) and (report.kv_tokens or report.num_gpu_blocks or report.refused):
             report = StartupReport()
-        for pattern, read in _READERS:
+        for pattern, read in _readers():
             if match := pattern.search(line):
                 report = read(report, match)
     return report
@@ -221,46 +222,49 @@ def _stores(name: str, convert: Callable[[str], object]) -> _Reader:
     return lambda report, match: replace(report, **{name: convert(match[1])})  # type: ignore[arg-type]
 
 
-_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = tuple(
-    (re.compile(pattern), reader)
-    for pattern, reader in (
-        (rf"KV cache size: {_INTEGER} tokens", _tokens),
-        (rf"[Mm]aximum concurrency for {_INTEGER} tokens per request: ({_NUMBER})x", _concurrency),
-        (rf"# (?:GPU|gpu|CUDA|cuda|HPU|TPU|NPU) blocks: {_INTEGER}", _blocks),
-        (rf"Available KV cache memory: {_GIB_FIGURE}", _available),
-        (rf"rest of the memory reserved for KV Cache is {_GIB_FIGURE}", _available),
-        (r"Available memory: (-?\d{1,18}), total memory: \d+", _stores("available_bytes", int)),
-        (rf"reserved {_GIB_FIGURE} memory for KV Cache", _available),
-        (rf"Explicitly set \(({_NUMBER})/[\d.]+\) GiB for KV cache", _available),
-        (
-            rf"(?:Model loading|[Ll]oading model weights|Loading weights) took {_GIB_FIGURE}",
-            _stores("weights_bytes", _bytes),
-        ),
-        (rf"[Mm]odel weights take {_GIB_FIGURE}", _stores("weights_bytes", _bytes)),
-        (rf"{_GIB_FIGURE} for weight", _stores("weights_bytes", _bytes)),
-        (rf"{_GIB_FIGURE} for peak activation", _stores("activation_bytes", _bytes)),
-        (rf"activation peak memory takes {_GIB_FIGURE}", _stores("activation_bytes", _bytes)),
-        (rf"{_GIB_FIGURE} for non-torch memory", _stores("non_torch_bytes", _bytes)),
-        (rf"non_torch_memory takes {_GIB_FIGURE}", _stores("non_torch_bytes", _bytes)),
-        (rf"{_GIB_FIGURE} for consumed memory", _consumed),
-        (rf"{_GIB_FIGURE} for CUDAGraph memory", _stores("graphs_bytes", _bytes)),
-        (
-            rf"total_gpu_memory \(({_NUMBER})\s*Gi?B\) x gpu_memory_utilization \(({_NUMBER})\)",
-            _budget,
-        ),
-        (rf"Free memory on device \([\d.]+/({_NUMBER}) GiB\).*?utilization is \(({_NUMBER})", _budget),
-        (
-            rf"max seq len \({_INTEGER}\), \({_GIB_FIGURE} KV cache is needed.*?cache memory {_GIB_FIGURE}",
-            _refusal,
-        ),
-        (rf"estimated maximum model length is {_INTEGER}", _stores("longest_tokens", _count)),
-        (rf"Auto-fit max_model_len: reduced from \d+ to {_INTEGER}", _stores("max_model_len", _count)),
-        (
-            rf"max seq len \({_INTEGER}\) is larger than the maximum number.*? in KV cache \({_INTEGER}\)",
-            _old_refusal,
-        ),
-        (r"LLM engine \(v(\d+\.\d[^)\s]*)\) with config: (.*)", _engine_config),
-        (r"(?:API server version:?|[▀█▄]\s+version) v?(\d+\.\d\S*)", _stores("version", str)),
-        (r"non-default args: (\{.*)", _arguments),
-    )
+_PATTERNS: tuple[tuple[str, _Reader], ...] = (
+    (rf"KV cache size: {_INTEGER} tokens", _tokens),
+    (rf"[Mm]aximum concurrency for {_INTEGER} tokens per request: ({_NUMBER})x", _concurrency),
+    (rf"# (?:GPU|gpu|CUDA|cuda|HPU|TPU|NPU) blocks: {_INTEGER}", _blocks),
+    (rf"Available KV cache memory: {_GIB_FIGURE}", _available),
+    (rf"rest of the memory reserved for KV Cache is {_GIB_FIGURE}", _available),
+    (r"Available memory: (-?\d{1,18}), total memory: \d+", _stores("available_bytes", int)),
+    (rf"reserved {_GIB_FIGURE} memory for KV Cache", _available),
+    (rf"Explicitly set \(({_NUMBER})/[\d.]+\) GiB for KV cache", _available),
+    (
+        rf"(?:Model loading|[Ll]oading model weights|Loading weights) took {_GIB_FIGURE}",
+        _stores("weights_bytes", _bytes),
+    ),
+    (rf"[Mm]odel weights take {_GIB_FIGURE}", _stores("weights_bytes", _bytes)),
+    (rf"{_GIB_FIGURE} for weight", _stores("weights_bytes", _bytes)),
+    (rf"{_GIB_FIGURE} for peak activation", _stores("activation_bytes", _bytes)),
+    (rf"activation peak memory takes {_GIB_FIGURE}", _stores("activation_bytes", _bytes)),
+    (rf"{_GIB_FIGURE} for non-torch memory", _stores("non_torch_bytes", _bytes)),
+    (rf"non_torch_memory takes {_GIB_FIGURE}", _stores("non_torch_bytes", _bytes)),
+    (rf"{_GIB_FIGURE} for consumed memory", _consumed),
+    (rf"{_GIB_FIGURE} for CUDAGraph memory", _stores("graphs_bytes", _bytes)),
+    (
+        rf"total_gpu_memory \(({_NUMBER})\s*Gi?B\) x gpu_memory_utilization \(({_NUMBER})\)",
+        _budget,
+    ),
+    (rf"Free memory on device \([\d.]+/({_NUMBER}) GiB\).*?utilization is \(({_NUMBER})", _budget),
+    (
+        rf"max seq len \({_INTEGER}\), \({_GIB_FIGURE} KV cache is needed.*?cache memory {_GIB_FIGURE}",
+        _refusal,
+    ),
+    (rf"estimated maximum model length is {_INTEGER}", _stores("longest_tokens", _count)),
+    (rf"Auto-fit max_model_len: reduced from \d+ to {_INTEGER}", _stores("max_model_len", _count)),
+    (
+        rf"max seq len \({_INTEGER}\) is larger than the maximum number.*? in KV cache \({_INTEGER}\)",
+        _old_refusal,
+    ),
+    (r"LLM engine \(v(\d+\.\d[^)\s]*)\) with config: (.*)", _engine_config),
+    (r"(?:API server version:?|[▀█▄]\s+version) v?(\d+\.\d\S*)", _stores("version", str)),
+    (r"non-default args: (\{.*)", _arguments),
 )
+
+
+@cache
+def _readers() -> tuple[tuple[re.Pattern[str], _Reader], ...]:
+    """Compile the patterns once there is a log to read: `plan` without one starts sooner."""
+    return tuple((re.compile(pattern), reader) for pattern, reader in _PATTERNS)
