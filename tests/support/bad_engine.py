@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from threading import Thread
 PAGE = (Path(__file__).parents[1] / "data/pages/metrics-mid-llama-after-load.prom").read_bytes()
 TYPE = "text/plain; version=1.0.0; charset=utf-8"
 GIGABYTE = 1_000_000_000
+_BOMB = gzip.compress(bytes(GIGABYTE // 10), 1)
 
 _GROWING = re.compile(rb"^(vllm:\S*_(?:total|bucket|sum|count)\b.* )(\S+)$", re.MULTILINE)
 _SERIES = b'vllm:generation_tokens_total{engine="0",model_name="mid-llama"} '
@@ -128,6 +130,18 @@ def _duplicate_series(engine: _Engine, number: int) -> None:
     engine.answer(grown_page(number) + _SERIES + b"1.0\n")
 
 
+def _packed(engine: _Engine, number: int) -> None:
+    engine.answer(gzip.compress(grown_page(number), 1), Content_Encoding="gzip")
+
+
+def _packed_and_cut(engine: _Engine, number: int) -> None:
+    engine.answer(gzip.compress(grown_page(number), 1)[:3000], Content_Encoding="gzip")
+
+
+def _packed_bomb(engine: _Engine, _: int) -> None:
+    engine.answer(_BOMB, Content_Encoding="gzip")
+
+
 def _restart(engine: _Engine, number: int) -> None:
     engine.answer(grown_page(number if number <= 4 else number - 4))
 
@@ -170,6 +184,9 @@ CASES: dict[str, Callable[[_Engine, int], None]] = {
     "gigabyte_announced": _gigabyte_announced,
     "nan": _nan,
     "duplicate_series": _duplicate_series,
+    "packed": _packed,
+    "packed_and_cut": _packed_and_cut,
+    "packed_bomb": _packed_bomb,
     "restart": _restart,
     "vanishing": _vanishing,
     "no_vllm_family": _no_vllm_family,

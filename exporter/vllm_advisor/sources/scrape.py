@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +14,7 @@ __all__ = ["Fetched", "Outcome", "fetch_body", "fetch_page", "new_session"]
 # answer OpenMetrics with names that clash (prometheus/client_python issue 1177).
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "vllm-advisor"}
 _REDIRECTS = 5
+_GZIP = b"\x1f\x8b"
 _NO_PAGE = (b"<", b"{", b"[")
 """How HTML and JSON begin; a metrics page never does, so that its reader names them."""
 
@@ -107,7 +109,22 @@ async def _body(response: aiohttp.ClientResponse, limit_bytes: int) -> Fetched:
         if size_bytes > limit_bytes:
             response.close()
             return too_large
-    return Fetched(Outcome.OK, b"".join(chunks))
+    body = b"".join(chunks)
+    return _unpacked(body, limit_bytes) if body.startswith(_GZIP) else Fetched(Outcome.OK, body)
+
+
+def _unpacked(body: bytes, limit_bytes: int) -> Fetched:
+    """Unpack what a proxy packed unasked, no further than the limit."""
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        text = unpacking.decompress(body, limit_bytes + 1)
+    except zlib.error as error:
+        return Fetched(Outcome.TRUNCATED, detail=f"no whole gzip: {_short(error)}")
+    if len(text) > limit_bytes:
+        return Fetched(Outcome.TOO_LARGE, detail=f"more than {limit_bytes} bytes, unpacked")
+    if not unpacking.eof:
+        return Fetched(Outcome.TRUNCATED, detail="the gzip does not end")
+    return Fetched(Outcome.OK, text)
 
 
 def _short(error: Exception) -> str:
