@@ -32,6 +32,10 @@ PRINTED: dict[str, dict[int, dict[str, float]]] = {
     "vllm-bench-2.json": {2: {"mean": 46.08, "p99": 78.38, "rate": 39.85, "requests": 48}},
     "vllm-bench-8.json": {8: {"mean": 54.06, "p99": 83.68, "rate": 128.05, "requests": 48}},
     "vllm-bench-16.json": {16: {"mean": 93.03, "p99": 136.51, "rate": 129.49, "requests": 96}},
+    "vllm-sweep.csv": {
+        2: {"mean": 54.99, "p99": 102.71, "ttft": 311.75, "rate": 34.92, "requests": 12},
+        8: {"mean": 35.33, "p99": 48.36, "ttft": 423.48, "rate": 192.45, "requests": 24},
+    },
     "guidellm.json": {
         2: {"mean": 49.25, "p50": 49.99, "rate": 36.77, "requests": 24},
         8: {"mean": 73.00, "p50": 56.09, "rate": 94.61, "requests": 24},
@@ -106,13 +110,14 @@ def test_several_runs_are_several_levels(tmp_path: Path, joined: str) -> None:
     assert [level.concurrency for level in read_sweep(path).levels] == [4, 16]
 
 
-def test_the_summary_table_of_a_vllm_sweep_is_a_sweep(tmp_path: Path) -> None:
-    """`vllm bench sweep serve` writes one row a run, repeats included."""
+def test_the_table_of_a_long_vllm_sweep_is_a_sweep(tmp_path: Path) -> None:
+    """Its `latencies` column holds all times in one field, longer than CSV readers take by themselves."""
     path = tmp_path / "summary.csv"
-    rows = ["max_concurrency,run_number,mean_tpot_ms,p99_tpot_ms", "4,0,12.0,15.0", "8,0,18.0,24.0"]
+    latencies = ", ".join(["1.5654237219996503"] * 20_000)
+    rows = ["max_concurrency,latencies,mean_tpot_ms", f'4,"[{latencies}]",12.0', f'8,"[{latencies}]",18.0']
     path.write_text("\n".join(rows), encoding="utf-8")
     levels = read_sweep(path).levels
-    assert [level.tpot_seconds["p99"] for level in levels] == pytest.approx([0.015, 0.024])
+    assert [level.tpot_seconds["mean"] for level in levels] == pytest.approx([0.012, 0.018])
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ def _json_lines(text: str) -> list[Any] | None:
 
 
 def _from_csv(text: str, path: Path | None) -> Sweep:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # some hold the times of all requests in one
     rows = csv.DictReader(text.splitlines(), skipinitialspace=True, restkey="", restval="")
     if not {"concurrency", "max_concurrency"} & set(rows.fieldnames or ()):
         problem = "expected a column named concurrency (of guidellm and AIPerf the JSON file is read)"
