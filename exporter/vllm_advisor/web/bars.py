@@ -70,7 +70,11 @@ def ceiling_bars(recommendation: Recommendation) -> list[CeilingBar]:
 
 
 def _between(recommendation: Recommendation) -> str:
-    latency = recommendation.latency
+    latency, bounds = recommendation.latency, recommendation.latency_bounds
+    if latency.sequences is None and bounds.at_most is not None:
+        return f"at most {count(bounds.at_most)}"
+    if latency.sequences is None and bounds.at_least is not None:
+        return f"at least {count(bounds.at_least)}"
     if latency.low is None and latency.high is None:
         return ""
     if latency.high is None:
