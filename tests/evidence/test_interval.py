@@ -93,3 +93,13 @@ def test_histogram_of_another_layout_is_left_out() -> None:
 
     assert evidence.snapshot(2.0).context.requests == 0
     assert evidence.snapshot(2.0).occupancy.observed_seconds == 1.0
+
+
+def test_a_page_that_comes_late_counts_for_nothing() -> None:
+    """From one source the newest page, from another one of before: no restart, and no request twice."""
+    evidence = DeploymentEvidence(86400.0)
+    pages = ((0.0, EARLIER), (10.0, LATER), (5.0, EARLIER), (10.0, LATER), (20.0, LATER))
+
+    assert not any(evidence.observe_page("one", time_seconds, [page]) for time_seconds, page in pages)
+    assert evidence.snapshot(20.0).occupancy.observed_seconds == 20.0
+    assert evidence.snapshot(20.0).latency.stretches.tokens.sum() == pytest.approx(300.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -140,12 +141,17 @@ class DeploymentEvidence:
         """Take in successive pages of a target; return whether one of its engines had restarted before them.
 
         What happened between pages becomes evidence later, in the order of time: when someone looks at it, or
-        when there is much of it. Many intervals at once cost little more than one.
+        when there is much of it. Many intervals at once cost little more than one. A page no newer than the
+        last of its engine says nothing that did not count already.
         """
         restarted = False
         for series in engines:
             engine_id = f"{target}#{series.engine}"
             before = self._engines.get(engine_id)
+            if before is not None and series.time_seconds[0] <= before.seen_seconds:
+                series = series.outside(-math.inf, before.seen_seconds)  # noqa: PLW2901
+            if not len(series.time_seconds):
+                continue
             engine = self._engines[engine_id] = self._engine(target, series, before)
             restarted |= self._follow(engine_id, before, engine, series)
             self._saw(float(series.time_seconds[-1]))
