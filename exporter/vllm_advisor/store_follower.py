@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,6 +62,7 @@ class StoreFollower:
         self._pages = StoredPages()
         self._position_seconds: float | None = state["position_seconds"] if state else None
         self._own = {address: _OwnPages(*span) for address, span in (state or {}).get("own", {}).items()}
+        self._targets: Sequence[Target] = ()
         self._names: dict[str, str] = {}
         self._stretch_seconds = _FIRST_STRETCH_SECONDS
         self._fails = False
@@ -75,19 +76,14 @@ class StoreFollower:
         if self._following is None:
             self._following = asyncio.create_task(self._follow(StoreApi(session, self._config), clock))
 
-    def scraped(self, targets: Iterable[Target]) -> None:
-        """Take note of what was scraped by ourselves up to now."""
-        names: dict[str, str] = {}
-        for target in targets:
-            address = urlsplit(target.shown).netloc
-            names[address] = target.name
-            if target.first_page_seconds is not None and target.last_page_seconds is not None:
-                own = self._own.setdefault(address, _OwnPages(target.first_page_seconds, 0.0))
-                own.last_seconds = target.last_page_seconds
-        self._names = names
+    def scraped(self, targets: Sequence[Target]) -> None:
+        """Take note of what is scraped by ourselves from now on."""
+        self._note_own()
+        self._targets = targets
 
     def state(self) -> dict[str, Any]:
         """Return how far the store was read, as plain JSON values."""
+        self._note_own()
         own = {address: [span.first_seconds, span.last_seconds] for address, span in self._own.items()}
         return {"position_seconds": self._position_seconds, "own": own}
 
@@ -141,10 +137,21 @@ class StoreFollower:
         await asyncio.sleep(0)
         stretches = list(self._pages.stretches(series, start_seconds))
         await asyncio.sleep(0)
+        self._note_own()
         for stretch in stretches:
             self._take_in(stretch)
         self._position_seconds = end_seconds
         self._pipeline.settle(end_seconds)
+
+    def _note_own(self) -> None:
+        """Note what was scraped by ourselves up to this moment."""
+        self._names = {}
+        for target in self._targets:
+            address = urlsplit(target.shown).netloc
+            self._names[address] = target.name
+            if target.first_page_seconds is not None and target.last_page_seconds is not None:
+                own = self._own.setdefault(address, _OwnPages(target.first_page_seconds, 0.0))
+                own.last_seconds = target.last_page_seconds
 
     def _fit_stretch(self, samples_per_second: float) -> None:
         """Ask for about as many samples each time, however many engines there are."""

@@ -135,3 +135,19 @@ async def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
     followed = follower(Recording(f"http://127.0.0.1:{free_port()}"))
     await caught_up(followed)
     assert followed.state()["position_seconds"] is None
+
+
+async def test_what_is_scraped_while_the_store_is_read_is_left_out(
+    past: tuple[str, list[ScrapedPage]],
+) -> None:
+    """What a target was scraped for since the daemon last looked is its own too."""
+    url, pages = past
+    start, end = pages[200].time_seconds, pages[-1].time_seconds
+    pipeline = Recording(url)
+    followed = follower(pipeline)
+    target = Target(INSTANCES[0], pipeline)
+    followed.scraped([target])
+    target.first_page_seconds, target.last_page_seconds = start, end
+    await caught_up(followed)
+    expected = [page for page in pages if page.instance != INSTANCES[0] or page.time_seconds < start]
+    assert pipeline.seen == times(expected)
