@@ -38,10 +38,13 @@ def shortfall(run: LevelRun, seen: Sequence[Busy]) -> str | None:
 
 
 def reachable_users(users: int, seen: Sequence[Busy]) -> int | None:
-    """Return how many at once an engine runs that kept some users waiting all along, None if none was."""
+    """Return how many at once an engine runs that mostly kept some users waiting, None if it did not.
+
+    Now and then nobody waits even at an engine's cap: requests of one length end together.
+    """
     late = _late(seen)
     most = max((one.running for one in late), default=0.0)
-    if most < 1 or most >= users or any(one.waiting < 1 for one in late):
+    if most < 1 or most >= users or np.median([one.waiting for one in late]) < 1:
         return None
     return int(most)
 
