@@ -14,7 +14,7 @@ from vllm_advisor.sources.model_config.checkpoint import checkpoint_bytes
 from vllm_advisor.sources.model_config.families import class_defaults, is_known_architecture, model_type_of
 from vllm_advisor.sources.model_config.fields import Fields
 from vllm_advisor.sources.model_config.longest import longest_sequence
-from vllm_advisor.sources.model_config.model import ModelConfig, Quantization
+from vllm_advisor.sources.model_config.model import ModelConfig
 from vllm_advisor.sources.model_config.names import (
     EXPERT_WIDTH,
     EXPERTS_PER_TOKEN,
@@ -27,6 +27,7 @@ from vllm_advisor.sources.model_config.names import (
 )
 from vllm_advisor.sources.model_config.parameters import count_weights
 from vllm_advisor.sources.model_config.published import published_fields
+from vllm_advisor.sources.model_config.quantization import quantization_of
 
 __all__ = ["model_config_from_document", "read_model_config"]
 
@@ -121,7 +122,7 @@ def model_config_from_document(document: Mapping[str, Any], path: Path) -> Model
         attention_width=(heads or 1) * width,
         max_len_tokens=longest_sequence(text, model_type),
         dtype=_dtype(text, outer),
-        quantization=_quantization(outer, text),
+        quantization=quantization_of(outer, text),
         weights=count_weights(text, outer, model_type, layers),
         experts_per_token=text.mean_count(*EXPERTS_PER_TOKEN),
         expert_width=text.mean_count(*EXPERT_WIDTH),
@@ -169,54 +170,3 @@ def _dtype(*sections: Fields) -> str | None:
         if isinstance(value, str):
             return value.removeprefix("torch.")
     return None
-
-
-def _quantization(*sections: Fields) -> Quantization | None:
-    for section in sections:
-        for name in ("quantization_config", "quantization_config_summary", "compression_config"):
-            found = section.section(name)
-            if found.given:
-                return _read_quantization(_of_modelopt(found))
-    return None
-
-
-def _of_modelopt(found: Fields) -> Fields:
-    """Flatten the form with a ``producer`` and an inner section."""
-    inner = found.section("quantization").given
-    if not inner:
-        return found
-    given = {"quant_method": "modelopt", **inner, **found.given}
-    return Fields(given, {}, found.path, found.prefix)
-
-
-def _read_quantization(found: Fields) -> Quantization:
-    group = next(iter(found.section("config_groups").given.values()), None)
-    weights = group.get("weights") if isinstance(group, Mapping) else None
-    weights = weights if isinstance(weights, Mapping) else {}
-    bits = found.get("bits", "w_bit") or weights.get("num_bits") or (8 if found.get("load_in_8bit") else None)
-    elements = found.get("group_size", "q_group_size") or weights.get("group_size")
-    method = str(found.get("quant_method") or "")
-    algorithm = str(found.get("quant_algo") or "")
-    return Quantization(
-        method=f"{method} {algorithm}".strip().lower(),
-        bits=bits if isinstance(bits, int) and bits > 0 else None,
-        group_elements=elements if isinstance(elements, int) and elements > 0 else None,
-        scale_bits=8 if weights.get("type") == "float" else 20,
-        kv_cache_dtype="fp8" if _keeps_fp8(found, method) else None,
-    )
-
-
-def _keeps_fp8(found: Fields, method: str) -> bool:
-    """Whether a checkpoint asks for an fp8 cache.
-
-    Source: vLLM ``get_kv_cache_quant_algo_string`` for ModelOpt; ``layers/attention/attention.py`` for
-    compressed-tensors, whose scheme is taken for fp8 whatever it says.
-    """
-    scheme = found.get("kv_cache_scheme")
-    if method.replace("_", "-") == "compressed-tensors":
-        return isinstance(scheme, Mapping)
-    if not method.startswith("modelopt"):
-        return False
-    if isinstance(scheme, Mapping):
-        return scheme.get("num_bits") == 8 and scheme.get("type") == "float" and not scheme.get("dynamic")
-    return str(found.get("kv_cache_quant_algo")).lower() == "fp8"
