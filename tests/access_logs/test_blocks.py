@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +16,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.access_logs import NOW_SECONDS, log_config, usage_line
-from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
-from vllm_advisor.sources.access_logs import LineReader, Outcome, ServedBlock
+from vllm_advisor.sources.access_logs import LineReader, Logged, LoggedRequest, Outcome, ServedBlock
 
 SAMPLES = Path(__file__).parents[1] / "data" / "access_logs"
 
 
-def both_ways(content: bytes, **settings: Any) -> tuple[LineReader, LineReader]:
-    """Read content line by line and in blocks; check that requests and counts are the same."""
+def both_ways(content: bytes, *, at_once: int = 40, **settings: Any) -> tuple[LineReader, LineReader]:
+    """Read content line by line and in blocks; check that requests, to the bit, and counts are the same."""
     log = log_config(**settings)
     one, other = LineReader(log), LineReader(log)
-    first, second = ContextLengths(1e9), ContextLengths(1e9)
-    for line in content.split(b"\n"):
-        for request in one.read(line, NOW_SECONDS):
-            first.observe(request)
-    lines = content.splitlines(keepends=True)
-    for start in range(0, len(lines), 7):
-        for logged in other.read_block(b"".join(lines[start : start + 7]), 0, NOW_SECONDS):
-            second.observe(logged)
+    singly = [request for line in content.split(b"\n") for request in one.read(line, NOW_SECONDS)]
+    lines = re.findall(rb"[^\n]*\n|[^\n]+", content)
+    blocks: list[Logged] = []
+    for start in range(0, len(lines), at_once):
+        blocks += other.read_block(b"".join(lines[start : start + at_once]), 0, NOW_SECONDS)
     assert +one.counts == +other.counts
     assert one.lines == other.lines
-    alike(first.snapshot(NOW_SECONDS), second.snapshot(NOW_SECONDS))
+    assert one.clock_corrections == other.clock_corrections
+    assert Counter(map(told, singly)) == Counter(chain.from_iterable(map(all_told, blocks)))
     return one, other
 
 
-def alike(one: ContextSnapshot, other: ContextSnapshot) -> None:
-    """Check that two windows hold the same."""
-    for kind in ("total", "prompt", "output", "requested", "cut"):
-        assert (getattr(one, kind).counts == getattr(other, kind).counts).all(), kind
-    assert one.outcomes == other.outcomes
-    assert one.longest_tokens == other.longest_tokens
-    assert one.window_seconds == pytest.approx(other.window_seconds, abs=1e-5)
+def told(request: LoggedRequest) -> tuple[object, ...]:
+    """Return what a request counts as."""
+    lengths = request.prompt_tokens, request.output_tokens, request.max_tokens
+    return request.outcome, request.time_seconds, *lengths, request.cut_by_length, request.limit_tokens
+
+
+def all_told(logged: Logged) -> list[tuple[object, ...]]:
+    """Return what a request, or each one of a block, counts as."""
+    if isinstance(logged, LoggedRequest):
+        return [told(logged)]
+    columns = logged.time_seconds, logged.prompt_tokens, logged.output_tokens, logged.max_tokens
+    rows = zip(*(column.tolist() for column in columns), logged.cut_by_length.tolist(), strict=True)
+    return [
+        (Outcome.SERVED, time, prompt, output, None if asked < 0 else asked, cut, None)
+        for time, prompt, output, asked, cut in rows
+    ]
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda path: path.name)
-@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("repeats", [1, 3, 12])
 def test_every_sample_both_ways(path: Path, repeats: int) -> None:
     """Broken lines, repeats and all, whatever the format."""
     both_ways((path.read_bytes().rstrip(b"\n") + b"\n") * repeats)
@@ -108,7 +118,7 @@ def test_lines_of_every_kind_both_ways(lines: list[bytes], name: str) -> None:
 
 def test_of_two_records_of_one_request_the_first_counts() -> None:
     """Also where the first is read on its own and the second among many."""
-    lines = [usage_line(number, 2, NOW_SECONDS, request_id=str(number)) for number in range(1, 30)]
+    lines = [usage_line(number, 2, NOW_SECONDS, request_id=str(number)) for number in range(1, 60)]
     lines[10:10] = [usage_line(777, 2, NOW_SECONDS, request_id="12", n="1")]
     one, other = both_ways(b"".join(lines))
     assert one.counts[Outcome.DUPLICATE] == other.counts[Outcome.DUPLICATE] == 1
@@ -133,3 +143,125 @@ def test_a_line_that_is_not_alike_costs_itself_alone() -> None:
     found = reader.read_block(b"".join(lines), 0, NOW_SECONDS)
     assert [one.requests for one in found if isinstance(one, ServedBlock)] == [98]
     assert reader.counts == {Outcome.SERVED: 99, Outcome.FAILED: 1}
+
+
+def served_lines(path: Path) -> list[bytes]:
+    """Return the lines of a sample that tell of a served request each, the first of each length."""
+    reader, found = LineReader(log_config()), dict[int, bytes]()
+    for line in path.read_bytes().split(b"\n"):
+        if [one.outcome for one in reader.read(line, NOW_SECONDS)] == [Outcome.SERVED]:
+            found.setdefault(len(line), line)
+    return list(found.values())
+
+
+WRITERS = {path.stem: served_lines(path) for path in sorted(SAMPLES.glob("*.jsonl"))}
+WRITERS["spaced"] = [json.dumps(json.loads(line)).encode() for line in WRITERS["app-openai-usage"]]
+WRITERS["returns"] = [line + b"\r" for line in WRITERS["nginx-json"]]
+WRITERS["without times"] = [line.replace(b'"ts"', b'"when"') for line in WRITERS["app-openai-usage"]]
+WRITERS["with prompts"] = [
+    line[:-1] + b',"text":"%b"}' % text
+    for line in WRITERS["app-openai-usage"]
+    for text in (b"", b"a" * 300, b'say \\"yes\\"\\n', b"\\u00e9 \\ud83d\\ude00", "é".encode(), b"{}")
+]
+WRITTEN = [
+    *(
+        b"null",
+        b"true",
+        b"false",
+        b"0",
+        b"-1",
+        b"007",
+        b"12",
+        b"1e3",
+        b"1.5",
+        b"2.",
+        b".5",
+        b"123456789",
+        b"{}",
+    ),
+    *(
+        b'""',
+        b'"-"',
+        b'"length"',
+        b'"12"',
+        b'"0012"',
+        b'"\xd9\xa3"',
+        b'"x", "n": 3, "y": "z"',
+        b'"{"',
+        b'"{1}"',
+    ),
+    *(
+        b'"\\"',
+        b'"\\\\"',
+        b'"\\x"',
+        b'"\\ud800"',
+        b'"a\tb"',
+        b'"\xff"',
+        b"4294967295",
+        b"1" * 25,
+        b"9007199254740993",
+    ),
+    *(
+        b'"2026-11-30T09:15:60Z"',
+        b'"2026-11-30T24:00:05Z"',
+        b'"2026-13-30T09:15:00Z"',
+        b'"2126-11-30T09:15:00Z"',
+    ),
+]
+VALUE = re.compile(rb'"[^"]*"(?!\s*:)|(?<=[:\s])[\d.]+|true|false|null')
+BYTES = [
+    b'"',
+    b"\\",
+    b"0",
+    b"7",
+    b".",
+    b"-",
+    b",",
+    b":",
+    b"{",
+    b"}",
+    b" ",
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\x1f",
+    b"\xff",
+    b"#",
+]
+
+
+def written(line: bytes, chance: random.Random) -> bytes:
+    """Return a line as its writer may have written another one, or damaged."""
+    kind = chance.choice(["digits"] * 12 + ["as is", "more digits", "value", "value", "byte", "cut"])
+    if kind == "digits":
+        share = chance.random()
+        return re.sub(
+            rb"\d", lambda d: b"%d" % chance.randrange(10) if chance.random() < share else d[0], line
+        )
+    if kind == "more digits":
+        return re.sub(rb"\d+", lambda d: d[0] * chance.choice([1, 1, 1, 2, 3]), line)
+    at = chance.randrange(len(line))
+    if kind == "value" and (value := VALUE.search(line, at)):
+        return line[: value.start()] + chance.choice(WRITTEN) + line[value.end() :]
+    if kind == "byte":
+        return line[:at] + chance.choice(BYTES) + line[at + chance.randrange(2) :]
+    return line[:at] if kind == "cut" else line
+
+
+LOGS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"models": ("qwen3-8b",)},
+    {"match": {"model": "qwen3-8b"}},
+    {"format": "json"},
+]
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+@given(st.integers(0, 80), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_lines_of_one_writer_both_ways(name: str, number: int, chance: random.Random) -> None:
+    """However their values vary, and whatever damage is done to some of them."""
+    lines = [written(chance.choice(WRITERS[name]), chance) for _ in range(number)]
+    content = b"\n".join(lines) + chance.choice([b"\n", b""])
+    both_ways(content, at_once=chance.choice([9, 25, 100]), **chance.choice(LOGS))

@@ -158,8 +158,12 @@ class ContextLengths:
 
     def _count(self, block: ServedBlock) -> None:
         numbers = np.floor(block.time_seconds / self._slot_seconds)
+        first, last = int(numbers.min()), int(numbers.max())
+        if first == last:
+            self._add(first, _counts(block, slice(None)), _seen(block, slice(None)))
+            return
         for number in np.unique(numbers):
-            rows = slice(None) if numbers.size == 1 else numbers == number
+            rows = numbers == number
             self._add(int(number), _counts(block, rows), _seen(block, rows))
 
     def _add(self, number: int, counts: NDArray[np.int64], seen: Slot) -> None:
@@ -197,7 +201,8 @@ def _counts(block: ServedBlock, rows: slice | NDArray[np.bool_]) -> NDArray[np.i
         LengthKind.REQUESTED: (prompt + asked)[asked >= 0],
         LengthKind.CUT: totals[block.cut_by_length[rows]],
     }
-    cells = np.concatenate([buckets_of(tokens) + kind * BUCKETS for kind, tokens in lengths.items()])
+    cells = buckets_of(np.concatenate(list(lengths.values())))
+    cells += np.repeat([kind * BUCKETS for kind in lengths], [tokens.size for tokens in lengths.values()])
     return np.bincount(cells, minlength=SLOT_CELLS)
 
 

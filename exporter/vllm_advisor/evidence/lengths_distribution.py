@@ -20,7 +20,7 @@ BUCKETS = _STEPS * (_DOUBLINGS + 2)
 
 def buckets_of(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bucket of each length; lengths over `LONGEST_TOKENS` count as that."""
-    held = np.clip(tokens, 0, LONGEST_TOKENS)
+    held = np.minimum(np.maximum(tokens, 0), LONGEST_TOKENS)
     bits = np.frexp(held.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(bits - 8, 0)
     return np.asarray(shift * _STEPS + (held >> shift), dtype=np.int64)

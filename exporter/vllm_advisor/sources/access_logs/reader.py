@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vllm_advisor.config import AccessLogConfig
-from vllm_advisor.sources.access_logs.blocks import BlockDecoder
+from vllm_advisor.sources.access_logs.alike import AlikeLines
 from vllm_advisor.sources.access_logs.fields import look_up
 from vllm_advisor.sources.access_logs.frames import Framer
 from vllm_advisor.sources.access_logs.meaning import understand
@@ -25,8 +25,6 @@ LINE_LIMIT_BYTES = 1 << 20
 """Longer lines are skipped; so are records put together from parts."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DECODERS = 8
-"""How often a file may show another shape of line before each line is read on its own."""
 _FUTURE_SECONDS = 300.0
 """A time further ahead than this is a wrong clock's."""
 
@@ -67,8 +65,8 @@ class LineReader:
         self._recent = Recent(REMEMBERED) if recent is None else recent
         self._framer = Framer(LINE_LIMIT_BYTES)
         self._parser = parser_named(log.format, log, LINE_LIMIT_BYTES)
-        self._decoder: BlockDecoder | None = None
-        self._decoders_left = 0 if log.models or log.match else _DECODERS
+        self._alike: AlikeLines | None = None
+        self._is_understood = False
 
     @property
     def format_name(self) -> str | None:
@@ -136,13 +134,17 @@ class LineReader:
             now_seconds: epoch seconds.
         """
         found: list[Logged] = []
-        at = 0
-        while at < len(block) and self._decoder is None:
-            end = block.find(b"\n", at) + 1 or len(block)
-            found += self.read(block[at:end], now_seconds, (offset + at, end - at))
-            at = end
-        if self._decoder is not None and at < len(block):
-            found += self._read_alike(self._decoder, block[at:] if at else block, now_seconds)
+        left = block
+        while left:
+            if self._alike is not None:
+                served, left = self._alike.read(
+                    left, self._recent, now_seconds, now_seconds + _FUTURE_SECONDS
+                )
+                found += served
+                requests = sum(one.requests for one in served)
+                self.lines += requests
+                self.counts[Outcome.SERVED] += requests
+            left = self._read_until_learnt(left, offset + len(block) - len(left), now_seconds, found)
         return found
 
     def finish(self) -> None:
@@ -155,18 +157,25 @@ class LineReader:
         self.lines += 1
         self.counts[Outcome.TOO_LONG] += 1
 
-    def _read_alike(self, decoder: BlockDecoder, block: bytes, now_seconds: float) -> list[Logged]:
-        served, others = decoder.decode(block, self._recent, now_seconds + _FUTURE_SECONDS)
-        found: list[Logged] = []
-        if served is not None:
-            found.append(served)
-            self.lines += served.requests
-            self.counts[Outcome.SERVED] += served.requests
-        for line in others:
-            found += self.read(line, now_seconds)
-        if served is None or len(others) > served.requests:
-            self._decoder = None
-        return found
+    def _read_until_learnt(self, block: bytes, offset: int, now_seconds: float, found: list[Logged]) -> bytes:
+        """Read lines one by one; return those left once it is clear how to read more of them at once."""
+        lines = block.split(b"\n")
+        at = 0
+        for number, line in enumerate(lines):
+            end = min(at + len(line) + 1, len(block))
+            self._is_understood = False
+            found += self.read(line, now_seconds, (offset + at, end - at))
+            at = end
+            if self._is_understood and self._learns(lines, number):
+                break
+        return block[at:]
+
+    def _learns(self, lines: list[bytes], number: int) -> bool:
+        if self._parser is None or not self._parser.is_plain_json:
+            return False
+        if self._alike is None:
+            self._alike = AlikeLines(self._parser.format.rules.fields, self.log)
+        return self._alike.learn(lines, number)
 
     def _requests(self, text: str, now_seconds: float, place: Place | None) -> list[LoggedRequest]:
         found = []
@@ -179,19 +188,11 @@ class LineReader:
                     found.append(outcome)
                     outcome = outcome.outcome
                     if outcome is Outcome.SERVED and self._framer.frame in {None, Framer.UNFRAMED}:
-                        self._learn(record, parser)
+                        self._framer.frame, self._is_understood = Framer.UNFRAMED, True
                 self.counts[outcome] += 1
         except BrokenLineError:
             self.counts[Outcome.BROKEN] += 1
         return found
-
-    def _learn(self, record: Record | Outcome | None, parser: Parser | None) -> None:
-        """Note that lines come without a frame, and how to read more lines like this one at once."""
-        self._framer.frame = Framer.UNFRAMED
-        if self._decoder is None and self._decoders_left and parser is not None and parser.is_plain_json:
-            self._decoders_left -= 1
-            if isinstance(record, dict):
-                self._decoder = BlockDecoder.like(record, parser.format.rules.fields)
 
     def _detect(self, text: str) -> Parser | None:
         """Return the parser for the format that a line shows; None for a line that shows none, and may."""

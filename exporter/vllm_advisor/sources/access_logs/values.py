@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 __all__ = [
     "LONGEST_TOKENS",
     "MISSING",
+    "SECONDS_A_UNIT",
     "BrokenLineError",
     "epoch_seconds",
     "is_true",
@@ -33,7 +34,7 @@ MISSING = _Missing()
 LONGEST_TOKENS = 100_000_000
 """More are not a request's, but some counter gone wrong."""
 _NOTHING = frozenset({"", "-", "null", "None", "undefined"})
-_SECONDS_A_UNIT = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+SECONDS_A_UNIT = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """Numbers over the left one are epoch times in units of the right one; smaller ones are seconds."""
 _NGINX_TIME = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
 _LONG_TIME = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d) GMT([+-]\d{4})")
@@ -73,7 +74,7 @@ def epoch_seconds(value: object) -> float | None:
 def _scaled(number: float) -> float | None:
     if not math.isfinite(number) or number < 0:
         return None
-    return number * next((unit for over, unit in _SECONDS_A_UNIT if number > over), 1.0)
+    return number * next((unit for over, unit in SECONDS_A_UNIT if number > over), 1.0)
 
 
 def _seconds_of_text(text: str) -> float | None:

@@ -1,0 +1,98 @@
+"""Lines of a block as columns: where each starts, and some bytes of every line at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LONGEST_WINDOW_BYTES", "LineBlock", "Places"]
+
+LONGEST_WINDOW_BYTES = 512
+"""The most that may be looked at from one place."""
+_MARGIN_BYTES = 2 * LONGEST_WINDOW_BYTES
+"""Beyond the last line, where a line that is cut leads."""
+
+_NEWLINE, _RETURN, _BACKSLASH, _FIRST_PRINTED, _FIRST_OUTSIDE_ASCII = 10, 13, 92, 32, 128
+_WORD_BYTES = 8
+_PLACES_OF_MARKS = np.uint64(0x0001020304050607)
+"""Multiplied with 256**place, its highest byte is the place."""
+
+Places = NDArray[np.int64]
+"""Offsets into a block, one for each line."""
+
+
+class LineBlock:
+    """Whole lines of a log.
+
+    Args:
+        content: lines with their newlines; the last one may lack it.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        end = b"" if content.endswith(b"\n") else b"\n"
+        unused = -(len(content) + len(end)) % _WORD_BYTES
+        self._bytes = np.frombuffer(content + (end + b" " * (unused + _MARGIN_BYTES)), np.uint8)
+        control = self._where(self._bytes < _FIRST_PRINTED)
+        is_end = self._bytes[control] == _NEWLINE
+        self.ends = control[is_end]
+        """Of each line, without its newline."""
+        self.starts = np.concatenate([[0], self.ends[:-1] + 1])
+        self.escapes = np.zeros(self.ends.size, np.int64)
+        """Backslashes of each line."""
+        if b"\\" in content:
+            backslashes = self._where(self._bytes == _BACKSLASH)
+            self.escapes = np.bincount(self._rows(backslashes), minlength=self.ends.size)
+        self.is_text = np.ones(self.ends.size, np.bool_)
+        """Lines of valid UTF-8 without control characters, but for a carriage return at their end."""
+        self.is_text[self._rows(self._stray(control[~is_end]))] = False
+        if not _is_utf8(content):
+            outside = np.unique(self._rows(self._where(self._bytes >= _FIRST_OUTSIDE_ASCII)))
+            self.is_text[[row for row in outside.tolist() if not _is_utf8(self.line(row))]] = False
+
+    def line(self, row: int) -> bytes:
+        """Return a line without its newline."""
+        return self.content[self.starts[row] : self.ends[row]]
+
+    def windows(self, at: Places, width: int) -> NDArray[np.uint8]:
+        """Return the bytes from some places on, a row of ``width`` each."""
+        return self._view(f"V{width}", width)[at].view(np.uint8).reshape(-1, width)
+
+    def words(self, at: Places) -> NDArray[np.uint64]:
+        """Return eight bytes from each of some places as a little-endian number."""
+        return self._view("V8", 8)[at].view("<u8")
+
+    def letters(self, at: Places) -> NDArray[np.uint8]:
+        """Return the byte at each of some places."""
+        return self._bytes[at]
+
+    def _view(self, dtype: str, width: int) -> NDArray[np.void]:
+        return np.ndarray((self._bytes.size - width + 1,), dtype, self._bytes.data, strides=(1,))
+
+    def _where(self, mask: NDArray[np.bool_]) -> Places:
+        """Return where a mask is set, sooner than `numpy.flatnonzero` where that is seldom."""
+        words: NDArray[np.uint64] = mask.view("<u8")
+        found = np.flatnonzero(words != 0)
+        marks = words[found]
+        if (marks & (marks - 1)).any():
+            return np.flatnonzero(mask)
+        places: Places = (marks * _PLACES_OF_MARKS >> np.uint64(56)).view(np.int64)
+        places += found * _WORD_BYTES
+        return places
+
+    def _stray(self, control: Places) -> Places:
+        """Leave out the carriage returns before newlines."""
+        is_return: NDArray[np.bool_] = (self._bytes[control] == _RETURN) & (
+            self._bytes[control + 1] == _NEWLINE
+        )
+        return control[~is_return]
+
+    def _rows(self, at: Places) -> Places:
+        return np.searchsorted(self.ends, at)
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        return content.isascii() or bool(content.decode())
+    except UnicodeDecodeError:
+        return False
