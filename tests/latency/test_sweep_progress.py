@@ -64,7 +64,7 @@ def test_a_terminal_shows_a_bar_and_keeps_the_lines(tmp_path: Path) -> None:
     assert "1 users, warm-up" in shown
     assert "2 users, measured" in shown
     assert "/20" in shown
-    stays = [line.split("\r")[-1] for line in shown.replace("\r\n", "\n").splitlines()]
+    stays = [line.split("\r")[-1] for line in shown.replace("\r\n", "\n").split("\n")]
     assert _lines("\n".join(stays)) == ["1", "2"]
     assert not any("█" in line for line in stays)
 

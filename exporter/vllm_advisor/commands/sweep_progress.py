@@ -39,15 +39,15 @@ class Progress:
         """Show how far a level is, on a terminal."""
         if self._is_silent or not sys.stderr.isatty():
             return
-        if self._bar is None:
-            self._bar = tqdm(total=1, file=sys.stderr, leave=False, bar_format=_BAR, dynamic_ncols=True)
         is_warm = run.steady_since_seconds is not None
-        self._bar.total = run.wanted if is_warm else run.users
-        self._bar.n = min(len(run.measured) if is_warm else len(run.warm_users), self._bar.total)
-        self._bar.set_description_str(
-            f"{run.users:>5} users, {'measured' if is_warm else 'warm-up '}", refresh=False
-        )
-        self._bar.refresh()
+        total, done = (run.wanted, len(run.measured)) if is_warm else (run.users, len(run.warm_users))
+        title = f"{run.users:>5} users, {'measured' if is_warm else 'warm-up '}"
+        if self._bar is None:
+            self._bar = tqdm(
+                desc=title, total=total, file=sys.stderr, leave=False, bar_format=_BAR, dynamic_ncols=True
+            )
+        self._bar.total, self._bar.n = total, min(done, total)
+        self._bar.set_description_str(title)
 
     def ended(self, level: SweepLevel | None) -> None:
         """Print what a level came to."""
