@@ -13,6 +13,7 @@ _MARGIN_BYTES = 2 * LONGEST_WINDOW_BYTES
 """Beyond the last line, where a line that is cut leads."""
 
 _NEWLINE, _RETURN, _BACKSLASH, _FIRST_PRINTED, _FIRST_OUTSIDE_ASCII = 10, 13, 92, 32, 128
+"""Bytes outside ASCII are negative as signed numbers, and so below all that is printed."""
 _WORD_BYTES = 8
 _PLACES_OF_MARKS = np.uint64(0x0001020304050607)
 """Multiplied with 256**place, its highest byte is the place."""
@@ -33,9 +34,9 @@ class LineBlock:
         end = b"" if content.endswith(b"\n") else b"\n"
         unused = -(len(content) + len(end)) % _WORD_BYTES
         self._bytes = np.frombuffer(content + (end + b" " * (unused + _MARGIN_BYTES)), np.uint8)
-        control = self._where(self._bytes < _FIRST_PRINTED)
-        is_end = self._bytes[control] == _NEWLINE
-        self.ends = control[is_end]
+        odd = self._where(self._bytes.view(np.int8) < _FIRST_PRINTED)
+        is_end = self._bytes[odd] == _NEWLINE
+        self.ends = odd[is_end]
         """Of each line, without its newline."""
         self.starts = np.concatenate([[0], self.ends[:-1] + 1])
         self.escapes = np.zeros(self.ends.size, np.int64)
@@ -45,10 +46,8 @@ class LineBlock:
             self.escapes = np.bincount(self._rows(backslashes), minlength=self.ends.size)
         self.is_text = np.ones(self.ends.size, np.bool_)
         """Lines of valid UTF-8 without control characters, but for a carriage return at their end."""
-        self.is_text[self._rows(self._stray(control[~is_end]))] = False
-        if not _is_utf8(content):
-            outside = np.unique(self._rows(self._where(self._bytes >= _FIRST_OUTSIDE_ASCII)))
-            self.is_text[[row for row in outside.tolist() if not _is_utf8(self.line(row))]] = False
+        if self.ends.size < odd.size:
+            self._find_text(odd[~is_end])
 
     def line(self, row: int) -> bytes:
         """Return a line without its newline."""
@@ -80,12 +79,15 @@ class LineBlock:
         places += found * _WORD_BYTES
         return places
 
-    def _stray(self, control: Places) -> Places:
-        """Leave out the carriage returns before newlines."""
-        is_return: NDArray[np.bool_] = (self._bytes[control] == _RETURN) & (
-            self._bytes[control + 1] == _NEWLINE
-        )
-        return control[~is_return]
+    def _find_text(self, odd: Places) -> None:
+        """Tell lines that are no text by control characters, and by bytes outside ASCII."""
+        letters = self._bytes[odd]
+        is_return: NDArray[np.bool_] = (letters == _RETURN) & (self._bytes[odd + 1] == _NEWLINE)
+        is_outside = letters >= _FIRST_OUTSIDE_ASCII
+        self.is_text[self._rows(odd[~is_return & ~is_outside])] = False
+        if is_outside.any() and not _is_utf8(self.content):
+            rows = np.unique(self._rows(odd[is_outside]))
+            self.is_text[[row for row in rows.tolist() if not _is_utf8(self.line(row))]] = False
 
     def _rows(self, at: Places) -> Places:
         return np.searchsorted(self.ends, at)
@@ -93,6 +95,7 @@ class LineBlock:
 
 def _is_utf8(content: bytes) -> bool:
     try:
-        return content.isascii() or bool(content.decode())
+        content.decode()
     except UnicodeDecodeError:
         return False
+    return True

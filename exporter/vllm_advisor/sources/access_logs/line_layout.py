@@ -21,6 +21,8 @@ _FEWEST_SEEN = 4
 """What so many lines have in common is taken for what all others have."""
 _LONGEST_FIXED_BYTES = 64
 _WORD_BYTES = 8
+_COMPARED_BYTES = 2048
+"""About what is compared with a pattern at once, since each such comparison has its cost."""
 _TEXTS = (Kind.STRING, Kind.MINUTE)
 _USUAL_BYTES = (16, 32, 64, 128)
 _LONGEST_STRETCH_BYTES = LONGEST_WINDOW_BYTES - 3 * _LONGEST_FIXED_BYTES
@@ -190,12 +192,13 @@ def _stretch(parts: list[_Fixed]) -> Stretch:
         for part, offset in zip(parts, offsets, strict=False)
         if isinstance(part, _Varying)
     ]
-    padded = [*(place for _, place in varying), slice(offsets[-1], offsets[-1] + len(padding))]
+    width = offsets[-1] + len(padding)
+    lines = _COMPARED_BYTES // width + 1
     named = [(part.name, part.kind, place) for part, place in varying if part.name is not None]
     return Stretch(
-        pattern=np.frombuffer(b"".join([*texts, padding]), "<u8"),
-        mask=np.frombuffer(b"".join([*masks, padding]), "<u8"),
-        varying=tuple(slice(at.start // _WORD_BYTES, -(-at.stop // _WORD_BYTES)) for at in padded),
+        pattern=np.frombuffer(b"".join([*texts, padding]) * lines, "<u8"),
+        mask=np.frombuffer(b"".join([*masks, padding]) * lines, "<u8"),
+        width=width,
         strings=tuple(place for part, place in varying if part.kind is Kind.STRING),
         texts={name: place for name, kind, place in named if kind in _TEXTS},
         numbers={name: (place, kind is Kind.PADDED) for name, kind, place in named if kind not in _TEXTS},

@@ -86,9 +86,9 @@ class Stretch:
     """Bytes of one length, of which some are the same in every line.
 
     Args:
-        pattern: the bytes as little-endian words.
-        mask: 255 for each byte that is the same.
-        varying: the words with bytes that are not.
+        pattern: the bytes as little-endian words, for several lines in a row.
+        mask: 255 for each byte that is the same, for as many lines.
+        width: bytes of one line in them, whole words.
         strings: where there are strings' contents.
         texts: where there are wanted texts, by name.
         numbers: where there are wanted numbers, by name, and whether they may begin with a zero.
@@ -97,7 +97,7 @@ class Stretch:
 
     pattern: NDArray[np.uint64]
     mask: NDArray[np.uint64]
-    varying: tuple[slice, ...]
+    width: int
     strings: tuple[slice, ...]
     texts: Mapping[str, slice]
     numbers: Mapping[str, tuple[slice, bool]]
@@ -105,15 +105,14 @@ class Stretch:
 
     def walk(self, lines: Walk) -> None:
         """Compare, and note what is wanted."""
-        found = lines.block.windows(lines.at, self.pattern.nbytes)
-        wrong = [found[:, place] == _QUOTE for place in self.strings]
-        wrong = [some for some in wrong if some.any()]
-        words = found.view("<u8")
+        found = lines.block.windows(self._in_rows(lines.at), self.width)
+        wrong = [found[: lines.at.size, place] == _QUOTE for place in self.strings]
+        words = found.view("<u8").reshape(-1, self.pattern.size)
         words ^= self.pattern
-        for some in self.varying:
-            words[:, some] &= self.mask[some]
+        words &= self.mask
+        wrong = [some for some in wrong if some.any()]
         if words.size and words.max():
-            wrong.append(words)
+            wrong.append(found[: lines.at.size])
         for name, place in self.texts.items():
             lines.note(name, lines.at + place.start, np.full(lines.at.size, place.stop - place.start))
         for name, (place, padded) in self.numbers.items():
@@ -126,6 +125,11 @@ class Stretch:
         lines.at = lines.at + self.length
         if wrong:
             lines.keep(~np.logical_or.reduce([some.any(axis=1) for some in wrong]))
+
+    def _in_rows(self, at: Places) -> Places:
+        """Return places of as many lines as are compared at once, or a multiple."""
+        lines = self.pattern.nbytes // self.width
+        return np.concatenate([at, at[:1].repeat(-at.size % lines)])
 
 
 @dataclass(frozen=True, slots=True)
