@@ -78,16 +78,25 @@ def write_blocks(folder: Path, engines: int, hours: float) -> Path:
     with text.open("w", encoding="utf-8") as file:
         file.writelines(openmetrics(engines, hours, int(time.time()) - 60))
         file.write("# EOF\n")
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", text, blocks]
+    command = [
+        "promtool",
+        "tsdb",
+        "create-blocks-from",
+        "--max-block-duration=162h",
+        "openmetrics",
+        text,
+        blocks,
+    ]
     subprocess.run(command, check=True, capture_output=True)
     text.unlink()
     return blocks
 
 
-def write_advisor(folder: Path, store: str) -> Path:
-    """Write the advisor's configuration: one deployment over the store."""
+def write_advisor(folder: Path, store: str, hours: float) -> Path:
+    """Write the advisor's configuration: one deployment over the store, as far back as that reaches."""
     source = {"url": store, "selector": '{job="vllm"}'}
     deployment = {"name": "chat", "engine": {"max_num_seqs": 256}, "prometheus": source}
+    deployment["context"] = {"window": f"{round(hours * 60)}m"}
     path = folder / "advisor.yml"
     path.write_text(json.dumps({"storage": {"path": "data"}, "deployments": [deployment]}), encoding="utf-8")
     return path
@@ -124,7 +133,7 @@ def measure(folder: Path, engines: int, hours: float) -> bool:
     prometheus += [f"--web.listen-address=127.0.0.1:{store_port}", "--log.level=error"]
     prometheus += ["--storage.tsdb.retention.time=30d"]
     advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.format=json"]
-    advisor += [f"--config.file={write_advisor(folder, store)}"]
+    advisor += [f"--config.file={write_advisor(folder, store, hours)}"]
     advisor += [f"--web.listen-address=127.0.0.1:{own_port}"]
     with ExitStack() as programs:
         server = programs.enter_context(running(prometheus, folder / "prometheus.log"))

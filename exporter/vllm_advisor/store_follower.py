@@ -127,15 +127,15 @@ class StoreFollower:
 
     async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> None:
         try:
-            series = await api.samples(start_seconds, end_seconds)
+            matrix = await api.samples(start_seconds, end_seconds)
         except TooMuchError:
             if self._stretch_seconds <= _SHORTEST_STRETCH_SECONDS:
                 raise
             self._stretch_seconds = max(_SHORTEST_STRETCH_SECONDS, self._stretch_seconds / 2)
             return
-        self._fit_stretch(sum(len(one.values) for one in series) / (end_seconds - start_seconds))
+        self._fit_stretch(len(matrix.values) / (end_seconds - start_seconds))
         await asyncio.sleep(0)
-        stretches = list(self._pages.stretches(series, start_seconds))
+        stretches = list(self._pages.stretches(matrix, start_seconds))
         await asyncio.sleep(0)
         self._note_own()
         for stretch in stretches:

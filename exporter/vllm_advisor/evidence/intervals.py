@@ -146,7 +146,7 @@ def counters_fell(before: Floats, after: Floats) -> NDArray[np.bool_]:
 
 
 def intervals_of(pages: Sequence[Pages], longest_seconds: float) -> Iterator[Intervals]:
-    """Yield what happened between pages, in the order of time; at once as many as are of one make.
+    """Yield what happened between pages, by time and then by engine; at once as many as are of one make.
 
     Args:
         pages: of any engines, those of one engine in their order.
@@ -155,12 +155,16 @@ def intervals_of(pages: Sequence[Pages], longest_seconds: float) -> Iterator[Int
     makes: dict[Bounds, list[Pages]] = {}
     for one in pages:
         makes.setdefault(one.pieces[0].bounds, []).append(one)
-    compared = [_between(_pairs(alike), longest_seconds) for alike in makes.values()]
+    engine_ids = tuple(sorted({one.engine_id for one in pages}))
+    compared = [_between(_pairs(alike, engine_ids), longest_seconds) for alike in makes.values()]
     if len(compared) == 1:
         yield compared[0]
         return
     make = np.repeat(np.arange(len(compared)), list(map(len, compared)))
-    in_time = make[np.argsort(np.concatenate([one.end_seconds for one in compared]), kind="stable")]
+    end_seconds, engine = (
+        np.concatenate([getattr(one, name) for one in compared]) for name in ("end_seconds", "engine")
+    )
+    in_time = make[np.lexsort((engine, end_seconds))]
     taken = [0] * len(compared)
     for start, end in runs(in_time):
         which = in_time[start]
@@ -182,20 +186,21 @@ class _Pairs:
     counts: NDArray[np.bool_]
 
 
-def _pairs(pages: Sequence[Pages]) -> _Pairs:
-    """Set pages of one make side by side with those before them, in the order of time."""
+def _pairs(pages: Sequence[Pages], engine_ids: tuple[str, ...]) -> _Pairs:
+    """Set pages of one make side by side with those before them, by time and then by engine."""
     sizes = list(map(len, pages))
     pieces = [piece for one in pages for piece in one.pieces]
     numbers = np.concatenate([piece.numbers for piece in pieces])
     time_seconds = np.concatenate([piece.time_seconds for piece in pieces])
     has_before = np.ones(len(time_seconds), np.bool_)
     has_before[np.cumsum([0, *sizes[:-1]])] = False
+    index_of = {engine_id: index for index, engine_id in enumerate(engine_ids)}
+    engine = np.repeat([index_of[one.engine_id] for one in pages], sizes)
     later = np.flatnonzero(has_before)
-    later = later[np.argsort(time_seconds[later], kind="stable")]
-    index_of = {engine_id: index for index, engine_id in enumerate(dict.fromkeys(p.engine_id for p in pages))}
+    later = later[np.lexsort((engine[later], time_seconds[later]))]
     return _Pairs(
-        engine_ids=tuple(index_of),
-        engine=np.repeat([index_of[one.engine_id] for one in pages], sizes)[later],
+        engine_ids=engine_ids,
+        engine=engine[later],
         bounds=pieces[0].bounds,
         start_seconds=time_seconds[later - 1],
         end_seconds=time_seconds[later],

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
 from vllm_advisor.sources.engine_series import HISTOGRAMS, NUMBERS, Bounds, EngineSeries, Floats, columns_of
@@ -69,12 +70,27 @@ class _Field:
     count_slot: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Where the columns of an `EngineSeries` come from.
+
+    Args:
+        slots: the first or only wanted number of each.
+        absent: those that the page lacks.
+        joined: those that are made of several numbers.
+    """
+
+    slots: NDArray[np.intp]
+    absent: NDArray[np.intp]
+    joined: Mapping[int, _Field]
+
+
 @dataclass(frozen=True, slots=True)
 class _EnginePlan:
     constants: Mapping[str, Any]
     fields: tuple[_Field, ...]
     bounds: Bounds
-    columns: tuple[_Field | None, ...]
+    columns: _Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +291,7 @@ def _engine_plan(engine: str, model_name: str, series: list[_Series]) -> _Engine
             fields += _fields(family, members)
     bounds_of = {one.name: one.bounds for one in fields}
     bounds = tuple(bounds_of.get(name, ()) for name in HISTOGRAMS)
-    return _EnginePlan(constants, tuple(fields), bounds, tuple(_columns(fields, bounds)))
+    return _EnginePlan(constants, tuple(fields), bounds, _columns(fields, bounds))
 
 
 def _fields(family: Family, members: list[_Series]) -> list[_Field]:
@@ -328,37 +344,37 @@ def _histogram(one: _Field, numbers: list[float]) -> Histogram | None:
     return Histogram(one.bounds, counts, total, count)
 
 
-def _columns(fields: Iterable[_Field], bounds: Bounds) -> list[_Field | None]:
-    """Return where each of `EngineSeries.numbers` comes from."""
+def _columns(fields: Iterable[_Field], bounds: Bounds) -> _Columns:
     by_name = {one.name: one for one in fields}
-    columns = [by_name.get(name) for name in NUMBERS]
+    columns = [by_name.get(name, _Field(name)) for name in NUMBERS]
     for name, uppers in zip(HISTOGRAMS, bounds, strict=True):
         if uppers:
             one = by_name[name]
             slots = (one.total_slot or 0, one.count_slot or 0, *one.slots)
             columns += [_Field(name, (slot,)) for slot in slots]
-    return columns
+    return _Columns(
+        slots=np.array([one.slots[0] if one.slots else 0 for one in columns]),
+        absent=np.array([column for column, one in enumerate(columns) if not one.slots], np.intp),
+        joined={column: one for column, one in enumerate(columns) if len(one.slots) > 1},
+    )
 
 
 def _series(plan: _EnginePlan, time_seconds: Floats, numbers: Floats, engines_on_page: int) -> EngineSeries:
     """Do what `_sample` does for many pages at once."""
-    bounds = plan.bounds
-    series = numbers[:, [one.slots[0] if one and one.slots else 0 for one in plan.columns]]
-    for column, one in enumerate(plan.columns):
-        if one is None or not one.slots:
-            series[:, column] = np.nan
-        elif len(one.slots) > 1:
-            joined = numbers[:, one.slots]
-            series[:, column] = joined.max(axis=1) if one.greatest else joined.sum(axis=1)
+    series = numbers[:, plan.columns.slots]
+    series[:, plan.columns.absent] = np.nan
+    for column, one in plan.columns.joined.items():
+        joined = numbers[:, one.slots]
+        series[:, column] = joined.max(axis=1) if one.greatest else joined.sum(axis=1)
     series[~np.isfinite(series)] = np.nan
     series[:, NUMBERS.index("awake")] = series[:, NUMBERS.index("awake")] != 0
-    for histogram in columns_of(bounds):
+    for histogram in columns_of(plan.bounds):
         series[np.isnan(series[:, histogram]).any(axis=1), histogram] = np.nan
     return EngineSeries(
         engine=plan.constants["engine"],
         model_name=plan.constants["model_name"],
         cache_config=plan.constants.get("cache_config", _NO_LABELS),
-        bounds=bounds,
+        bounds=plan.bounds,
         time_seconds=time_seconds,
         numbers=series,
         engines_on_page=engines_on_page,

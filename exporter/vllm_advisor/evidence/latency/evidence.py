@@ -59,13 +59,17 @@ class LatencyEvidence:
 
     def _spans(self, intervals: Intervals, request_tokens: Floats) -> Spans:
         """Return the spans that each engine completes, in the order of time."""
-        pieces, order = Pieces.of(intervals), np.argsort(intervals.engine, kind="stable")
-        engine = intervals.engine[order]
+        order = np.argsort(intervals.engine, kind="stable")
+        engine, pieces, request_tokens = (
+            intervals.engine[order],
+            Pieces.of(intervals).rows(order),
+            request_tokens[order],
+        )
         found: list[Spans] = []
         for start, end in runs(engine):
-            engine_id, rows = intervals.engine_ids[engine[start]], order[start:end]
-            stretches = self._engines.setdefault(engine_id, EngineStretches())
-            found += stretches.join(pieces.rows(rows), request_tokens[rows])
+            stretches = self._engines.setdefault(intervals.engine_ids[engine[start]], EngineStretches())
+            own = slice(start, end)
+            found += stretches.join(pieces.rows(own), request_tokens[own])
         return Spans.together(found)
 
     @property

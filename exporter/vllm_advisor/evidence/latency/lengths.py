@@ -67,7 +67,7 @@ class BucketedLengths:
         """Return the content as plain JSON values, an unbounded bucket's upper bound as None."""
         return [
             [low, high if math.isfinite(high) else None, weight]
-            for (low, high), weight in self._buckets.items()
+            for (low, high), weight in sorted(self._buckets.items())
         ]
 
     @classmethod

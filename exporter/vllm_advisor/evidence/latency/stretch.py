@@ -179,7 +179,7 @@ class Pieces:
             is_full=waits & (used > _POOL_FULL_RATIO),
         )
 
-    def rows(self, rows: NDArray[np.intp]) -> Pieces:
+    def rows(self, rows: slice | NDArray[np.intp]) -> Pieces:
         """Return some of them."""
         return Pieces(*(getattr(self, one.name)[rows] for one in fields(self)))
 

@@ -9,7 +9,7 @@ import aiohttp
 from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError
 from vllm_advisor.sources.page_layout import WANTED_NAMES
-from vllm_advisor.sources.prometheus.matrix import RawSeries, read_matrix
+from vllm_advisor.sources.prometheus.matrix import Matrix, read_matrix
 from vllm_advisor.sources.prometheus.recorded import RECORDED_NAMES
 
 __all__ = ["StoreApi", "TooMuchError"]
@@ -33,7 +33,7 @@ class StoreApi:
         names = "|".join(RECORDED_NAMES if config.recorded else WANTED_NAMES)
         self._selector = f'{{__name__=~"{names}",{config.selector}}}'
 
-    async def samples(self, start_seconds: float, end_seconds: float) -> list[RawSeries]:
+    async def samples(self, start_seconds: float, end_seconds: float) -> Matrix:
         """Return every wanted sample in a stretch of time; a few from just before may be among them.
 
         Raises:

@@ -1,38 +1,19 @@
-"""Takes a query's answer apart: of every series its samples, as arrays."""
+"""Takes a query's answer apart: the samples of all its series, as arrays."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from vllm_advisor.sources.prometheus.numbers import read_numbers, words_before
+from vllm_advisor.sources.engine_series import Floats
+from vllm_advisor.sources.prometheus.numbers import Positions, Words, read_numbers, words_before
 
-__all__ = ["RawSeries", "read_matrix"]
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
+__all__ = ["Matrix", "read_matrix"]
 
 _QUOTE, _COMMA = ord('"'), ord(",")
 _SPACES = b" \t\r\n"
 _ROOM = bytes(8)
 """Before the first number, as `read_numbers` needs it."""
-
-
-class RawSeries(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One series.
-
-    Args:
-        metric: its labels as JSON, the name under ``__name__``.
-        times: of the samples, Unix time, ascending; series with the same times share one array.
-        values: of the samples.
-    """
-
-    metric: bytes
-    times: Floats
-    values: Floats
 
 
 class _Written(msgspec.Struct, frozen=True, gc=False):
@@ -50,8 +31,44 @@ class _Answer(msgspec.Struct, frozen=True):
     data: _Data
 
 
-def read_matrix(answer: bytes) -> list[RawSeries]:
-    """Return the series of an answer.
+class Matrix:
+    """Every sample of an answer, series after series.
+
+    Args:
+        metrics: each series' labels as JSON, the name under ``__name__``.
+        samples: each series' samples as JSON: ``[[1764547200.123,"42"],...]``, without spaces.
+
+    Raises:
+        ValueError: they are not like that.
+    """
+
+    def __init__(self, metrics: list[bytes], samples: list[bytes]) -> None:
+        self._text = b"".join([_ROOM, *samples])
+        characters = np.frombuffer(self._text, np.uint8)
+        quotes = np.flatnonzero(characters == _QUOTE)
+        opening, closing = quotes[::2], quotes[1::2]
+        if len(quotes) % 2 or (characters[opening - 1] != _COMMA).any():
+            raise ValueError("samples that are no pairs of time and value")
+        ends = np.searchsorted(opening, len(_ROOM) + np.cumsum(list(map(len, samples))))
+        self.metrics = metrics
+        self.firsts: Positions = np.append(0, ends[:-1])
+        """Index of each series' first sample."""
+        self.counts: Positions = ends - self.firsts
+        """How many samples each series has."""
+        self.values: Floats = read_numbers(self._text, opening + 1, closing)
+        """Of all samples."""
+        self.moments: Words = words_before(self._text, opening - 1)
+        """The last eight characters of each sample's time: equal ones are equal times within 10,000 s."""
+        self._time_ends = opening - 1
+
+    def times(self, samples: slice) -> Floats:
+        """Return the Unix times of some samples."""
+        ends = self._time_ends[samples].tolist()
+        return np.array([float(self._text[self._text.rfind(b"[", 0, end) + 1 : end]) for end in ends])
+
+
+def read_matrix(answer: bytes) -> Matrix:
+    """Return the samples of an answer.
 
     Raises:
         ValueError: it is not the answer to a query for raw samples.
@@ -59,42 +76,7 @@ def read_matrix(answer: bytes) -> list[RawSeries]:
     data = msgspec.json.decode(answer, type=_Answer).data
     if data.resultType != "matrix":
         raise ValueError(f"expected a matrix, not a {data.resultType}")
-    written = [bytes(one.values) for one in data.result]
-    text = b"".join([_ROOM, *written])
-    if any(space in text for space in _SPACES):
-        written = [one.translate(None, _SPACES) for one in written]
-        text = b"".join([_ROOM, *written])
-    samples = _Samples(text)
-    ends = np.searchsorted(samples.opening, len(_ROOM) + np.cumsum(list(map(len, written)))).tolist()
-    return [
-        RawSeries(bytes(one.metric), samples.times(first, end), samples.values[first:end])
-        for one, (first, end) in zip(data.result, pairwise([0, *ends]), strict=True)
-    ]
-
-
-class _Samples:
-    """Every sample of ``[[1764547200.123,"42"],...]``: values stand in quotes, times before them."""
-
-    def __init__(self, text: bytes) -> None:
-        bytes_ = np.frombuffer(text, np.uint8)
-        quotes = np.flatnonzero(bytes_ == _QUOTE)
-        self.opening = quotes[::2]
-        if len(quotes) % 2 or (bytes_[self.opening - 1] != _COMMA).any():
-            raise ValueError("samples that are no pairs of time and value")
-        self.values = read_numbers(text, self.opening + 1, quotes[1::2])
-        self._text = text
-        self._endings = words_before(text, self.opening - 1).tobytes()
-        self._times: dict[bytes, Floats] = {}
-
-    def times(self, first: int, end: int) -> Floats:
-        """Return the times of some samples, read once where their last eight characters are the same.
-
-        Those tell times apart that lie less than 10,000 s from each other, as in one answer they do.
-        """
-        endings = self._endings[8 * first : 8 * end]
-        times = self._times.get(endings)
-        if times is None:
-            commas = (self.opening[first:end] - 1).tolist()
-            times = np.array([float(self._text[self._text.rfind(b"[", 0, at) + 1 : at]) for at in commas])
-            self._times[endings] = times
-        return times
+    samples = [bytes(one.values) for one in data.result]
+    if any(space in one for one in samples[:1] for space in _SPACES):
+        samples = [one.translate(None, _SPACES) for one in samples]
+    return Matrix([bytes(one.metric) for one in data.result], samples)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_numbers", "words_before"]
+__all__ = ["Positions", "Words", "read_numbers", "words_before"]
 
 Words = NDArray[np.uint64]
 Positions = NDArray[np.intp]
 
+_AT_ONCE = 16_384
+"""So many fit a processor's cache."""
 _WORD_BYTES = 8
 _WHOLE_DIGITS = 15
 """So many are exact in 53 bits."""
@@ -31,6 +33,12 @@ def read_numbers(text: bytes, starts: Positions, ends: Positions) -> NDArray[np.
     Raises:
         ValueError: something else stands there.
     """
+    parts = [slice(at, at + _AT_ONCE) for at in range(0, len(starts), _AT_ONCE)]
+    numbers = [_read_some(text, starts[part], ends[part]) for part in parts]
+    return np.concatenate([np.zeros(0), *numbers])
+
+
+def _read_some(text: bytes, starts: Positions, ends: Positions) -> NDArray[np.float64]:
     lengths = ends - starts
     low, low_whole = _digits(words_before(text, ends), lengths)
     numbers = low.astype(np.float64)
