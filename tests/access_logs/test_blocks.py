@@ -265,3 +265,23 @@ def test_lines_of_one_writer_both_ways(name: str, number: int, chance: random.Ra
     lines = [written(chance.choice(WRITERS[name]), chance) for _ in range(number)]
     content = b"\n".join(lines) + chance.choice([b"\n", b""])
     both_ways(content, at_once=chance.choice([9, 25, 100]), **chance.choice(LOGS))
+
+
+APART = {"docker-json-file", "higress-ai-log", "langfuse-observations", "mooncake", "otlp-genai-spans"}
+"""Framed, or told by more than the values of a JSON object."""
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS.keys() - APART))
+def test_lines_of_every_plain_writer_are_read_at_once(name: str) -> None:
+    """Nearly all of them, though some have fields that others have not."""
+    reader, lines = LineReader(log_config()), WRITERS[name]
+    for start in (0, 200):
+        block = b"\n".join(numbered(lines[at % len(lines)], at) for at in range(start, start + 200)) + b"\n"
+        found = reader.read_block(block, 0, NOW_SECONDS)
+    assert reader.counts == {Outcome.SERVED: 400}
+    assert sum(one.requests for one in found if isinstance(one, ServedBlock)) >= 190
+
+
+def numbered(line: bytes, number: int) -> bytes:
+    """Return a line with another id."""
+    return re.sub(rb'(id": ?")[^"]*', lambda found: b"%b%024d" % (found[1], number), line)

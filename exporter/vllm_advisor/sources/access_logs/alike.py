@@ -30,6 +30,9 @@ _LOOKED_AT = 64
 _FEWEST_LINES = 8
 """Fewer are read sooner one by one."""
 _ENOUGH_LINES = re.compile(rb"(?:[^\n]*\n){%d}" % _FEWEST_LINES)
+_KEPT_BYTES = 16 << 20
+"""glibc gives free memory back to the system only beyond twice the largest piece ever freed that was a mapping
+of its own. Once there was one this large, what a block takes stays for the next one, a tenth of the time."""
 _LINES_A_LAYOUT = 500
 """Working out a layout costs as much as reading some tens of lines one by one."""
 
@@ -46,6 +49,7 @@ class AlikeLines:
         self._fields, self._log = fields, log
         self._layouts: list[Layout] = []
         self._attempts_left = float(_LAYOUTS)
+        bytes(_KEPT_BYTES)
 
     def learn(self, lines: Sequence[bytes], number: int) -> bool:
         """Learn how a line of a served request is laid out, if that is new; tell whether it is.
