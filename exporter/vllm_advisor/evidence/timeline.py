@@ -91,6 +91,8 @@ class Timeline:
     def observe(self, intervals: Intervals) -> None:
         """Take in what engines did between two pages."""
         awake = intervals.rows(intervals.awake)
+        if not len(awake):
+            return
         seconds, running = awake.seconds, np.nan_to_num(awake.running)
         used = np.where((awake.kv_used_ratio >= 0) & (awake.kv_used_ratio <= 1), awake.kv_used_ratio, np.nan)
         kv_seconds, kv_used = np.where(np.isnan(used), 0.0, seconds), np.nan_to_num(used)
@@ -99,11 +101,17 @@ class Timeline:
             [seconds, running * seconds, waiting * seconds, kv_seconds, kv_used * seconds], axis=1
         )
         most = np.stack([running, kv_used], axis=1)
-        for cells, grain_seconds in ((self._coarse, _COARSE_SECONDS), (self._fine, _FINE_SECONDS)):
-            numbers = np.floor_divide(awake.end_seconds, grain_seconds)
+        newest_seconds = float(awake.end_seconds[-1])
+        for cells, grain_seconds, kept_seconds in (
+            (self._coarse, _COARSE_SECONDS, _DAY_SECONDS),
+            (self._fine, _FINE_SECONDS, _HOUR_SECONDS),
+        ):
+            first = int(np.searchsorted(awake.end_seconds, newest_seconds - kept_seconds))
+            numbers = np.floor_divide(awake.end_seconds[first:], grain_seconds)
             for start, end in runs(numbers):
                 cell = cells.setdefault(int(numbers[start]), _Cell())
-                cell.add(sums[start:end], most[start:end])
+                cell.add(sums[first + start : first + end], most[first + start : first + end])
+        self.forget(newest_seconds)
 
     def forget(self, now_seconds: float) -> None:
         """Drop what is older than the day, and fine stretches older than the hour."""

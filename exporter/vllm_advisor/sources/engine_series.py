@@ -65,6 +65,8 @@ class EngineSeries:
 
     def last_page(self) -> EngineSeries:
         """Return the last page alone."""
+        if len(self.time_seconds) == 1:
+            return self
         return replace(self, time_seconds=self.time_seconds[-1:].copy(), numbers=self.numbers[-1:].copy())
 
     def level(self, name: str) -> float | None:

@@ -233,7 +233,7 @@ class EngineStretches:
         added[1:, _RUNNING_SECONDS] = np.where(waited | waits, pieces.crowded_seconds[run], alone)
         self._waits = bool(waits[-1])
         totals: Floats = np.cumsum(added, axis=0)[1:]
-        self._now = totals[-1]
+        self._now = totals[-1].copy()
         return totals
 
     def _completed(self, totals: Floats, intervals: list[int], requests: list[float]) -> Spans:
