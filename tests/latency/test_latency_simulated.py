@@ -57,10 +57,10 @@ def test_what_traffic_never_reached_is_not_measured(scenario: Scenario) -> None:
 def test_a_minute_of_a_fast_engine_is_enough() -> None:
     """Short answers, a scrape a second: traffic that swings over the target is measured in 60 s."""
     law = StepLaw(0.004, 0.0004, 0.0, 2e-6, noise_ratio=0.05)
-    scenario = Scenario("demo", law, Lengths(100, 0.3, 60, 0.3), 12, 1.3, scrape_seconds=1.0, hours=60 / 3600)
+    scenario = Scenario("demo", law, Lengths(100, 0.3, 60, 0.3), 40, 1.3, scrape_seconds=1.0, hours=60 / 3600)
     ceiling = found_ceiling(scenario, target_seconds(scenario, requests=4000))
     assert ceiling.grade is Grade.MEASURED
-    assert ceiling.sequences == pytest.approx(12, abs=1)
+    assert ceiling.sequences == pytest.approx(40, abs=2)
 
 
 def test_a_closed_loop_follows_the_step_law() -> None:

@@ -78,11 +78,11 @@ def test_half_a_minute_at_one_level_gives_the_clients_tpot(
 
 
 def test_a_target_that_clients_saw_met_is_not_met_nowhere(data: Path) -> None:
-    """16 clients saw 68.9 ms: a target of 75 ms allows about as many."""
+    """16 clients saw 68.9 ms: a target of 75 ms is met there, and half a minute tells nothing of above."""
     ceiling = _ceiling(data, [16])
     assert ceiling.curve[0].tpot_seconds <= 0.075
-    assert ceiling.sequences is not None
-    assert 15 <= ceiling.sequences <= 17
+    assert ceiling.high is None or ceiling.high >= 16
+    assert ceiling.sequences is None or ceiling.sequences >= 15
 
 
 def test_no_ceiling_rests_on_a_few_tokens(data: Path) -> None:

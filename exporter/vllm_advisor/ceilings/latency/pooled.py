@@ -21,8 +21,10 @@ _TAIL = 0.003
 """Part at either end that no variance is taken from: a stall of seconds is no spread."""
 _LEAST_VARIANCE = (BUCKET_WIDTH / 10) ** 2
 _MOST_EXPLAINED = 0.9
-_LEAST_PREFILL_SPREAD = 0.01
-"""Standard deviation of the prefill ratio, over its mean, below which no slope can be told."""
+_LEAST_MIX_SPREAD = 0.01
+"""Standard deviation of a part of the mix, over its mean, below which no slope can be told."""
+_ALIKE = 0.02
+"""Added to the parts' variances, relatively, so that two parts that always move together share the effect."""
 _BISECTIONS = 14
 
 
@@ -36,8 +38,9 @@ class PooledStretches:
         variance: of the logarithm.
         inverse_tokens: mean of 1 / tokens that a sequence made in a stretch.
         stretches: how many independent ones.
-        prefill_slope: relative rise of TPOT per prompt token prefilled per decoded token.
+        mix_slope: relative rise of TPOT with each part of the mix, one row a concurrency.
         prefill_variance: the part of the variance that goes with the prefill ratio.
+        context_variance: the part that goes with the share of the KV pool that a sequence holds.
     """
 
     cumulative: Floats
@@ -45,8 +48,9 @@ class PooledStretches:
     variance: Floats
     inverse_tokens: Floats
     stretches: Floats
-    prefill_slope: Floats
+    mix_slope: Floats
     prefill_variance: Floats
+    context_variance: Floats
 
     @classmethod
     def of(cls, bins: LatencyBins, at_concurrency: Floats) -> PooledStretches:
@@ -56,17 +60,24 @@ class PooledStretches:
         weights /= np.maximum(stretches, 1e-300)[:, None]
         cumulative = weights @ _relative(bins)
         mean, variance = _moments(cumulative)
-        covariance = np.maximum(0.0, weights @ (bins.prefill_covariance_seconds / bins.tpot_seconds))
-        varied = weights @ bins.prefill_variance
-        told = varied > (_LEAST_PREFILL_SPREAD * (weights @ bins.prefill_ratio)) ** 2
-        slope = np.where(told, covariance / np.maximum(varied, 1e-12), 0.0)
-        explained = np.minimum(slope * covariance, _MOST_EXPLAINED * variance)
-        return cls(cumulative, mean, variance, weights @ bins.inverse_tokens, stretches, slope, explained)
+        near = weights @ bins.mix_covariance.reshape(-1, 4)
+        mix_variance, mix_covariance = near[:, [0, 3]], near[:, 1]
+        told = mix_variance > (_LEAST_MIX_SPREAD * (weights @ bins.mix)) ** 2
+        with_tpot = weights @ (bins.mix_tpot_covariance_seconds / bins.tpot_seconds[:, None])
+        slope = _slopes(mix_variance, mix_covariance, np.where(told, with_tpot, 0.0))
+        slope *= _certainty((slope * with_tpot).sum(axis=1) / variance, stretches)[:, None]
+        explained = slope[:, 0] ** 2 * mix_variance[:, 0] + 2 * slope[:, 0] * slope[:, 1] * mix_covariance
+        prefill = np.clip(explained, 0.0, _MOST_EXPLAINED * variance)
+        context = np.clip(
+            slope[:, 1] ** 2 * mix_variance[:, 1], 0.0, np.maximum(0.0, _MOST_EXPLAINED * variance - prefill)
+        )
+        inverse_tokens = weights @ bins.inverse_tokens
+        return cls(cumulative, mean, variance, inverse_tokens, stretches, slope, prefill, context)
 
     @property
     def own_variance(self) -> Floats:
-        """The variance that does not go with the prefill ratio."""
-        return self.variance - self.prefill_variance
+        """The variance that does not go with the mix."""
+        return self.variance - self.prefill_variance - self.context_variance
 
     def quantile_ratio(self, quantile: float, widening: Floats) -> Floats:
         """Return the quantile over the mean of a mixture of this spread, each part widened around the mean.
@@ -101,6 +112,27 @@ def nearness(bins: LatencyBins, at_concurrency: Floats) -> Floats:
     distance = np.log(at)[:, None] - np.log(held)
     near: Floats = np.exp(-0.5 * (distance / _NEIGHBOURHOOD) ** 2)
     return near
+
+
+def _slopes(variance: Floats, covariance: Floats, with_tpot: Floats) -> Floats:
+    """Return the least-squares slopes of TPOT on the two parts of the mix, none of them negative."""
+    variance = np.maximum((1 + _ALIKE) * variance, 1e-300)
+    alone = np.maximum(0.0, with_tpot / variance)
+    determinant = np.maximum(variance[:, 0] * variance[:, 1] - covariance**2, 1e-300)
+    both = (variance[:, ::-1] * with_tpot - covariance[:, None] * with_tpot[:, ::-1]) / determinant[:, None]
+    slopes = np.where(both[:, ::-1] < 0, alone, both)
+    return np.maximum(0.0, slopes)
+
+
+def _certainty(explained_ratio: Floats, stretches: Floats) -> Floats:
+    """Return how much of two slopes to believe: what they explain beyond what chance would, 0 to 1.
+
+    Two slopes fitted to n samples explain some 2 / n of the variance by chance; shrunk as James and Stein do.
+    """
+    explained = np.clip(explained_ratio, 1e-9, _MOST_EXPLAINED)
+    by_chance = 2 / np.maximum(stretches, 1e-9) * (1 - explained) / explained
+    certainty: Floats = np.maximum(0.0, 1 - by_chance)
+    return certainty
 
 
 def _moments(cumulative: Floats) -> tuple[Floats, Floats]:

@@ -1,14 +1,16 @@
 """How far a quantile of requests' TPOT lies above the mean, at each concurrency.
 
-Stretches of time show a spread; requests spread by another measure, on three counts:
+Stretches of time show a spread; requests spread by another measure, on four counts:
 
 - They are shorter and longer than a stretch, and a mean over fewer tokens spreads wider. Of the variance, a
-  part passes (step noise) and averages out over tokens, a part lasts (context, slow swings). Stretches of two
-  lengths tell them apart: ``variance over n tokens = passing / n + lasting``.
+  part passes (step noise) and averages out over tokens, a part lasts (slow swings). Stretches of two lengths
+  tell them apart: ``variance over n tokens = passing / n + lasting``.
 - Prefills of others slow a request's tokens down. How many arrive is the traffic's own whim, while at a fixed
   concurrency a request only starts where another ends. So the part of the variance that goes with the prefill
   ratio is taken out, and put back as a fixed concurrency would have it: over n tokens with N sequences, n N /
   (mean output) prompts come by, each of random size, dispersed like the renewal process that outputs make.
+- The context of the sequences beside it comes and goes with them. So the part of the variance that goes with
+  the share of the KV pool they hold is there at a fixed concurrency too, and fades over a request's duration.
 - Outputs differ in length; the observed shape is widened to each of some lengths, and these are mixed.
 
 Where scrapes are further apart than a request is long, a stretch is no shorter than a scrape interval. Its
@@ -28,8 +30,8 @@ from vllm_advisor.evidence.latency.snapshot import Floats, LatencySnapshot
 __all__ = ["Spread", "spread_at_bins", "standard_error_factor"]
 
 _LEAST_WIDENING = 0.05
-_AT_FIXED_CONCURRENCY = 0.7
-"""Part of the stretches' own variance that is left where concurrency is held.
+_AT_FIXED_CONCURRENCY = 0.6
+"""Part of the stretches' own variance (less prefill and context) that is left where concurrency is held.
 
 In traffic it moves within a stretch, which no page shows. Set on simulated engines, held against others and
 against a real engine's clients (``docs/latency.md``).
@@ -44,26 +46,25 @@ class Spread:
 
     Args:
         ratio: the quantile over the mean, of requests.
-        as_observed_ratio: the same, of the stretches as they are.
         deviation: relative standard deviation of a stretch.
         stretches: how many independent ones it rests on.
+        mix_slope: relative rise of TPOT with each part of the mix, one row a bin.
     """
 
     ratio: Floats
-    as_observed_ratio: Floats
     deviation: Floats
     stretches: Floats
+    mix_slope: Floats
 
 
 def spread_at_bins(snapshot: LatencySnapshot, quantile: float | None) -> Spread:
     """Return the spread at each bin of the snapshot's stretches; a quantile of None stands for the mean."""
     concurrency = snapshot.stretches.concurrency
     stretches = PooledStretches.of(snapshot.stretches, concurrency)
-    as_observed = ratio = np.ones_like(concurrency)
+    ratio = np.ones_like(concurrency)
     if quantile is not None:
         ratio = stretches.quantile_ratio(quantile, _widening(snapshot, stretches))
-        as_observed = stretches.quantile_ratio(quantile, np.ones((len(concurrency), 1)))
-    return Spread(ratio, as_observed, np.sqrt(stretches.variance), stretches.stretches)
+    return Spread(ratio, np.sqrt(stretches.variance), stretches.stretches, stretches.mix_slope)
 
 
 def standard_error_factor(quantile: float | None) -> float:
@@ -85,9 +86,18 @@ def _widening(snapshot: LatencySnapshot, stretches: PooledStretches) -> Floats:
     passing = _passing(snapshot, stretches)
     lasting = np.maximum(0.0, stretches.own_variance - passing * stretches.inverse_tokens)
     own = _AT_FIXED_CONCURRENCY * (passing[:, None] * inverse + lasting[:, None])
-    variance = own + _prefill(snapshot, stretches)[:, None] / tokens
+    duration = float(snapshot.request_tokens.mean())
+    faded = _averaged(tokens / duration) / _averaged(1 / (duration * stretches.inverse_tokens))[:, None]
+    context = stretches.context_variance[:, None] * faded
+    variance = own + context + _prefill(snapshot, stretches)[:, None] / tokens
     widening: Floats = np.sqrt(variance / stretches.variance[:, None])
     return np.maximum(widening, _LEAST_WIDENING)
+
+
+def _averaged(durations: Floats) -> Floats:
+    """Return what is left of a variance in the mean over a time, where correlation fades as exp(-time)."""
+    left: Floats = 2 * (1 / durations - (1 - np.exp(-durations)) / durations**2)
+    return left
 
 
 def _passing(snapshot: LatencySnapshot, stretches: PooledStretches) -> Floats:
@@ -110,5 +120,5 @@ def _prefill(snapshot: LatencySnapshot, stretches: PooledStretches) -> Floats:
     mean = tokens.mean()
     dispersion = min(1.0, 0.5 + 0.5 * float(tokens.var() / mean**2))
     square = prompts.var() + dispersion * prompts.mean() ** 2
-    variance: Floats = stretches.prefill_slope**2 * square / (mean * snapshot.stretches.concurrency)
+    variance: Floats = stretches.mix_slope[:, 0] ** 2 * square / (mean * snapshot.stretches.concurrency)
     return variance

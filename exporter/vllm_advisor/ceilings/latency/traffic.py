@@ -32,8 +32,18 @@ _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
 _LEANING_RATIO = 0.002
 """How far under the target the crossing is read: a ceiling too high costs more than one too low."""
-_TIGHT_RATIO = 0.15
-"""Half-width of the interval, over the ceiling, up to which a crossing counts as measured."""
+_MOST_TOO_HIGH = 1.05
+"""A measured ceiling over its interval's lower end: a number too high takes a service down."""
+_MODEL_ERROR_RATIO = 0.005
+"""Standard error of TPOT at a fixed concurrency, beside sampling.
+
+This and the next are set so that intervals hold the truth of simulated engines as often as they say
+(``docs/latency.md``).
+"""
+_SPREAD_ERROR_RATIO = 0.15
+"""The same of a quantile's distance from the mean."""
+_MOST_OFF_RATIO = 0.3
+"""How far a bin's TPOT is moved at most to the mix of all traffic."""
 
 
 def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling:
@@ -41,28 +51,32 @@ def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling
 
     The curve is the mean over request-scale stretches, raised to the target's quantile by the spread around
     it (`spread`), and made monotone. Its concurrency counts running sequences, as ``--max-num-seqs`` does, so
-    the ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides and a narrow
-    interval.
+    the ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides, one at least
+    beyond the target's quantile, and an interval whose lower end is near.
     """
     unknown = LatencyCeiling(None, Grade.NONE, None, None, slo.tpot_seconds, slo.statistic, None)
     bins = snapshot.stretches
     if bins.stretches.sum() < 1.0:
         return unknown
     quantile = None if isinstance(slo.quantile, str) else slo.quantile
-    curve = _curve(bins, spread_at_bins(snapshot, quantile), standard_error_factor(quantile))
+    curve = _curve(bins, spread_at_bins(snapshot, quantile), quantile)
     ceiling = replace(unknown, observed_to=math.floor(curve.observed_to), curve=_points(bins, curve))
     return _placed(ceiling, curve)
 
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """The fitted curve: mean TPOT, TPOT at the target's statistic, its relative error, and its support."""
+    """The fitted curve: mean TPOT, TPOT at the target's statistic, its relative error, and its support.
+
+    ``beyond``: independent stretches of about that concurrency that lie beyond the statistic.
+    """
 
     concurrency: Floats
     mean: Floats
     tpot: Floats
     error: Floats
     stretches: Floats
+    beyond: Floats
 
     @property
     def observed_from(self) -> float:
@@ -84,13 +98,29 @@ class _Curve:
         return 0.0 if tpot[0] > slo_seconds else crossing(self.concurrency.tolist(), tpot, slo_seconds)
 
 
-def _curve(bins: LatencyBins, spread: Spread, error_factor: float) -> _Curve:
+def _curve(bins: LatencyBins, spread: Spread, quantile: float | None) -> _Curve:
     weights = bins.stretches.tolist()
-    mean = np.array(fit_nondecreasing(bins.tpot_seconds.tolist(), weights))
+    mean = np.array(fit_nondecreasing(_at_one_mix(bins, spread.mix_slope).tolist(), weights))
     tpot = np.array(fit_nondecreasing((mean * spread.ratio).tolist(), weights))
-    sampling = error_factor * spread.deviation / np.sqrt(np.maximum(spread.stretches, 0.25))
-    scaling = np.abs(spread.ratio - spread.as_observed_ratio) / spread.ratio / 4
-    return _Curve(bins.concurrency, mean, tpot, np.hypot(sampling, scaling), bins.stretches)
+    sampling = (
+        standard_error_factor(quantile) * spread.deviation / np.sqrt(np.maximum(spread.stretches, 0.25))
+    )
+    of_spread = _SPREAD_ERROR_RATIO * np.maximum(0.0, 1 - 1 / spread.ratio)
+    beyond = spread.stretches * (0.5 if quantile is None else 1 - quantile)
+    error = np.sqrt(sampling**2 + of_spread**2 + _MODEL_ERROR_RATIO**2)
+    return _Curve(bins.concurrency, mean, tpot, error, bins.stretches, beyond)
+
+
+def _at_one_mix(bins: LatencyBins, slope: Floats) -> Floats:
+    """Return mean TPOT by bin as it would be if each had the mix of all traffic.
+
+    Many sequences run where much has just arrived or long ones stay, so crowded bins hold more prefill and
+    context than a cap at that concurrency would see: over time, every request brings its own.
+    """
+    typical = np.average(bins.mix, axis=0, weights=bins.tokens)
+    off = ((bins.mix - typical) * slope).sum(axis=1)
+    at_one: Floats = bins.tpot_seconds * (1 - np.clip(off, -_MOST_OFF_RATIO, _MOST_OFF_RATIO))
+    return at_one
 
 
 def _points(bins: LatencyBins, curve: _Curve) -> tuple[CurvePoint, ...]:
@@ -126,17 +156,20 @@ def _placed(ceiling: LatencyCeiling, curve: _Curve) -> LatencyCeiling:
         high=None if high is None else math.floor(high),
     )
     found = curve.crossing(slo * (1 - _LEANING_RATIO))
-    if found is None or found == 0.0:
+    if found is None or found < 1.0:
         return _extrapolated(bounded, curve, upwards=found is None)
-    return replace(bounded, sequences=math.floor(found), grade=_grade(curve, found, low, high))
+    return replace(
+        bounded, sequences=math.floor(found), grade=_grade(curve, found, bounded.low, bounded.high)
+    )
 
 
-def _grade(curve: _Curve, found: float, low: float | None, high: float | None) -> Grade:
+def _grade(curve: _Curve, found: float, low: int | None, high: int | None) -> Grade:
     above = curve.stretches[curve.concurrency > found].sum()
     below = curve.stretches[(curve.concurrency <= found) & (curve.concurrency >= found / _SPAN)].sum()
-    enough = min(above, below) >= _ENOUGH_STRETCHES
-    width = math.inf if high is None or low is None else (high - low) / 2
-    return Grade.MEASURED if enough and width <= max(1.0, _TIGHT_RATIO * found) else Grade.INTERPOLATED
+    beyond = np.interp(found, curve.concurrency, curve.beyond)
+    enough = min(above, below) >= _ENOUGH_STRETCHES and beyond >= 1.0
+    near = low is not None and high is not None and math.floor(found) <= _MOST_TOO_HIGH * low
+    return Grade.MEASURED if enough and near else Grade.INTERPOLATED
 
 
 def _extrapolated(ceiling: LatencyCeiling, curve: _Curve, *, upwards: bool) -> LatencyCeiling:

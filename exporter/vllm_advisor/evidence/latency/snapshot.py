@@ -27,10 +27,11 @@ class LatencyBins:
         tpot_seconds: mean time per output token.
         seconds: how long engines ran there.
         generation_tokens: what they put out in that time.
-        prefill_ratio: prompt tokens per decoded token.
+        mix: prompt tokens per decoded token, and the part of the KV pool that a running sequence held: a row a
+            bin. What TPOT depends on beside concurrency.
+        mix_covariance: of the two between a bin's stretches.
+        mix_tpot_covariance_seconds: of either with TPOT.
         inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.
-        prefill_variance: of the prefill ratio between stretches.
-        prefill_covariance_seconds: of the prefill ratio with TPOT.
         histograms: how TPOT spreads, weighted by tokens.
     """
 
@@ -40,10 +41,10 @@ class LatencyBins:
     tpot_seconds: Floats
     seconds: Floats
     generation_tokens: Floats
-    prefill_ratio: Floats
+    mix: Floats
+    mix_covariance: Floats
+    mix_tpot_covariance_seconds: Floats
     inverse_tokens: Floats
-    prefill_variance: Floats
-    prefill_covariance_seconds: Floats
     histograms: tuple[LogHistogram, ...]
 
     @property
@@ -83,20 +84,31 @@ def bins_snapshot(bins: Iterable[Bin]) -> LatencyBins:
     sums = np.array([[getattr(one, name) for name in Bin.SUMS] for one in held]).reshape(
         len(held), len(Bin.SUMS)
     )
-    stretches, tokens, concurrency, decode_seconds, seconds, generation, inverse, prefill, square, product = (
-        sums.T
-    )
-    ratio, tpot = prefill / tokens, decode_seconds / tokens
+    column = dict(zip(Bin.SUMS, sums.T, strict=True))
+    tokens = column["tokens"]
+    mean = {name: total / tokens for name, total in column.items()}
+    tpot = mean["decode_seconds"]
+    mix = np.stack([mean["prefill"], mean["pool_share"]], axis=-1)
+    squares = np.stack(
+        [
+            mean["prefill_square"],
+            mean["prefill_pool_share"],
+            mean["prefill_pool_share"],
+            mean["pool_share_square"],
+        ],
+        axis=-1,
+    ).reshape(-1, 2, 2)
+    products = np.stack([mean["prefill_tpot"], mean["pool_share_tpot"]], axis=-1)
     return LatencyBins(
-        concurrency=concurrency / tokens,
-        stretches=stretches,
+        concurrency=mean["concurrency"],
+        stretches=column["stretches"],
         tokens=tokens,
         tpot_seconds=tpot,
-        seconds=seconds,
-        generation_tokens=generation,
-        prefill_ratio=ratio,
-        inverse_tokens=inverse / tokens,
-        prefill_variance=np.maximum(0.0, square / tokens - ratio**2),
-        prefill_covariance_seconds=product / tokens - ratio * tpot,
+        seconds=column["seconds"],
+        generation_tokens=column["generation_tokens"],
+        mix=mix,
+        mix_covariance=squares - mix[:, :, None] * mix[:, None, :],
+        mix_tpot_covariance_seconds=products - mix * tpot[:, None],
+        inverse_tokens=mean["inverse_tokens"],
         histograms=tuple(LogHistogram(one.tpot.first, one.tpot.counts) for one in held),
     )
