@@ -31,8 +31,9 @@ _FEWEST_LINES = 8
 """Fewer are read sooner one by one."""
 _ENOUGH_LINES = re.compile(rb"(?:[^\n]*\n){%d}" % _FEWEST_LINES)
 _KEPT_BYTES = 16 << 20
-"""glibc gives free memory back to the system only beyond twice the largest piece ever freed that was a mapping
-of its own. Once there was one this large, what a block takes stays for the next one, a tenth of the time."""
+"""glibc gives free memory back to the system beyond twice the largest piece freed that was a mapping of its
+own. Once there was one this large, what a block takes stays for the next, which saves a tenth of the time.
+"""
 _LINES_A_LAYOUT = 500
 """Working out a layout costs as much as reading some tens of lines one by one."""
 

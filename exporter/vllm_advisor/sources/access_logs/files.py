@@ -16,8 +16,9 @@ import zstandard
 
 from vllm_advisor.config import AccessLogConfig
 from vllm_advisor.errors import InputError
+from vllm_advisor.sources.access_logs.line_block import BLOCK_BYTES, LINE_LIMIT_BYTES
 from vllm_advisor.sources.access_logs.parquet import parquet_blocks
-from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
+from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest
 
@@ -134,9 +135,9 @@ def _blocks(path: Path, reader: LineReader) -> Iterator[bytes]:
 
 def _whole_lines(file: io.BufferedIOBase, reader: LineReader, size: int = sys.maxsize) -> Iterator[bytes]:
     """Return a file's whole lines, many at a time, out of one buffer; count those over the limit."""
-    buffer = bytearray(2 * LINE_LIMIT_BYTES)
+    buffer = bytearray(LINE_LIMIT_BYTES + BLOCK_BYTES)
     view, held, skipping = memoryview(buffer), 0, False
-    while more := file.readinto(view[held : held + min(size, LINE_LIMIT_BYTES)]):
+    while more := file.readinto(view[held : held + min(size, BLOCK_BYTES)]):
         size -= more
         filled = held + more
         end = buffer.rfind(b"\n", held, filled) + 1

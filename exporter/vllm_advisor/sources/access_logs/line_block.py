@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LONGEST_WINDOW_BYTES", "LineBlock", "Places"]
+__all__ = ["BLOCK_BYTES", "LINE_LIMIT_BYTES", "LONGEST_WINDOW_BYTES", "LineBlock", "Places"]
 
+LINE_LIMIT_BYTES = 1 << 20
+"""Longer lines are skipped; so are records put together from parts."""
+BLOCK_BYTES = 2 << 20
+"""Read at once: each block costs as much as some hundred lines."""
 LONGEST_WINDOW_BYTES = 512
 """The most that may be looked at from one place."""
 _MARGIN_BYTES = 2 * LONGEST_WINDOW_BYTES
@@ -44,8 +48,8 @@ class LineBlock:
         if b"\\" in content:
             backslashes = self._where(self._bytes == _BACKSLASH)
             self.escapes = np.bincount(self._rows(backslashes), minlength=self.ends.size)
-        self.is_text = np.ones(self.ends.size, np.bool_)
-        """Lines of valid UTF-8 without control characters, but for a carriage return at their end."""
+        self.is_text = self.ends - self.starts <= LINE_LIMIT_BYTES
+        """Lines within the limit, of valid UTF-8, without control characters but a last carriage return."""
         if self.ends.size < odd.size:
             self._find_text(odd[~is_end])
 

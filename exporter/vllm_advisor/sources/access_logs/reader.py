@@ -12,6 +12,7 @@ from vllm_advisor.config import AccessLogConfig
 from vllm_advisor.sources.access_logs.alike import AlikeLines
 from vllm_advisor.sources.access_logs.fields import look_up
 from vllm_advisor.sources.access_logs.frames import Framer
+from vllm_advisor.sources.access_logs.line_block import LINE_LIMIT_BYTES
 from vllm_advisor.sources.access_logs.meaning import understand
 from vllm_advisor.sources.access_logs.parsers import Parser, parser_for, parser_named
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
@@ -19,10 +20,7 @@ from vllm_advisor.sources.access_logs.records import Record, is_server_line
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, Place
 from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
-__all__ = ["LINE_LIMIT_BYTES", "LineReader", "Standing"]
-
-LINE_LIMIT_BYTES = 1 << 20
-"""Longer lines are skipped; so are records put together from parts."""
+__all__ = ["LineReader", "Standing"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FUTURE_SECONDS = 300.0
@@ -116,6 +114,9 @@ class LineReader:
         """
         line = _stripped(line)
         if not line:
+            return []
+        if len(line) > LINE_LIMIT_BYTES:
+            self.skip_too_long()
             return []
         self.lines += 1
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from vllm_advisor.sources.access_logs.reader import LINE_LIMIT_BYTES, LineReader
+from vllm_advisor.sources.access_logs.line_block import BLOCK_BYTES, LINE_LIMIT_BYTES
+from vllm_advisor.sources.access_logs.reader import LineReader
 from vllm_advisor.sources.access_logs.request import Logged
 from vllm_advisor.sources.access_logs.tail_mark import EDGE_BYTES, Mark, digest
 from vllm_advisor.sources.access_logs.tail_source import LogSource
@@ -82,7 +83,7 @@ class TailedFile:
 
     def read(self, now_seconds: float) -> tuple[list[Logged], int]:
         """Read the whole lines of the next block; return their requests and how many bytes they were."""
-        block = self._source.read(self.position, LINE_LIMIT_BYTES)
+        block = self._source.read(self.position, BLOCK_BYTES)
         if not self.is_intact():
             return [], 0  # truncated and written anew since the last look, and the block is of what came then
         end = block.rfind(b"\n") + 1
