@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from vllm_advisor.sources.engine_series import COUNTERS, NUMBERS, Bounds, EngineSeries, Floats, columns_of
 
-__all__ = ["Intervals", "LengthCounts", "Pages", "counters_fell", "intervals_of", "total", "totals"]
+__all__ = [
+    "Intervals",
+    "LengthCounts",
+    "Pages",
+    "counters_fell",
+    "intervals_of",
+    "known_or_0",
+    "runs",
+    "total",
+    "totals",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +44,8 @@ class LengthCounts:
 
     def summed(self, rows: NDArray[np.bool_] | slice = slice(None)) -> Floats:
         """Return the observations of some intervals together, those that are known."""
-        summed: Floats = np.nansum(self.counts[rows], axis=0)
+        counts = self.counts[rows]
+        summed: Floats = np.where(np.isnan(counts), 0.0, counts).sum(axis=0)
         return summed
 
 
@@ -88,6 +99,10 @@ class Intervals:
 
     def rows(self, rows: slice | NDArray[np.bool_]) -> Intervals:
         """Return some of them."""
+        if (isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1)) or (
+            isinstance(rows, np.ndarray) and bool(rows.all())
+        ):
+            return self
         picked: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         for name, value in picked.items():
             if isinstance(value, np.ndarray):
@@ -101,6 +116,11 @@ class Intervals:
         numbers = np.floor_divide(self.end_seconds, slot_seconds)
         for start, end in runs(numbers):
             yield int(numbers[start]), self.rows(slice(start, end))
+
+
+def known_or_0(levels: Floats) -> Floats:
+    """Return levels, those that are unknown as 0."""
+    return np.where(np.isnan(levels), 0.0, levels)
 
 
 def runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
@@ -225,7 +245,7 @@ def _between(pairs: _Pairs, longest_seconds: float) -> Intervals:
     if ttft is not None:
         first_tokens = np.where(ttft.known, ttft.counts.sum(axis=1), 0.0)
         ttft_seconds = np.where(ttft.known, increases[:, columns[0].start], 0.0)
-    more = dict(zip(COUNTERS, np.nan_to_num(increases[:, : len(COUNTERS)]).T, strict=True))
+    more = dict(zip(COUNTERS, known_or_0(increases[:, : len(COUNTERS)]).T, strict=True))
     levels = dict(zip(NUMBERS, np.where(unknown, np.nan, after[:, : len(NUMBERS)].T), strict=True))
     return Intervals(
         engine_ids=pairs.engine_ids,

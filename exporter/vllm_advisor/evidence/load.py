@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.intervals import Intervals
+from vllm_advisor.evidence.intervals import Intervals, known_or_0
 from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["Load", "LoadKey", "Short", "load_keys", "loads"]
@@ -56,7 +56,7 @@ class Load:
 def load_keys(intervals: Intervals) -> Iterator[LoadKey]:
     """Yield under what kind of load each interval falls."""
     short = _short(intervals)
-    slots = np.where(short == _KINDS.index(Short.SLOTS), np.nan_to_num(intervals.running), 0).astype(int)
+    slots = np.where(short == _KINDS.index(Short.SLOTS), known_or_0(intervals.running), 0).astype(int)
     spent = (intervals.decode_tokens > 0) & (intervals.decode_seconds > 0)
     ratios = np.divide(
         intervals.decode_seconds, intervals.decode_tokens, where=spent, out=np.ones(len(spent))
@@ -77,7 +77,7 @@ def loads(seconds_by_key: dict[LoadKey, float]) -> tuple[Load, ...]:
 
 def _short(intervals: Intervals) -> NDArray[np.intp]:
     waits = intervals.waiting > 0
-    crowded = _crowded(intervals.kv_used_ratio, np.nan_to_num(intervals.running))
+    crowded = _crowded(intervals.kv_used_ratio, known_or_0(intervals.running))
     memory = (intervals.preemptions > 0) | (waits & crowded)
     kinds = np.where(waits, _KINDS.index(Short.SLOTS), _KINDS.index(Short.NOTHING))
     return np.where(memory, _KINDS.index(Short.MEMORY), kinds)

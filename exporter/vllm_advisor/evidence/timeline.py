@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from vllm_advisor.evidence.intervals import Intervals, runs, totals
+from vllm_advisor.evidence.intervals import Intervals, known_or_0, runs, totals
 from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["Timeline", "TimelinePoint"]
@@ -93,10 +93,10 @@ class Timeline:
         awake = intervals.rows(intervals.awake)
         if not len(awake):
             return
-        seconds, running = awake.seconds, np.nan_to_num(awake.running)
+        seconds, running = awake.seconds, known_or_0(awake.running)
         used = np.where((awake.kv_used_ratio >= 0) & (awake.kv_used_ratio <= 1), awake.kv_used_ratio, np.nan)
-        kv_seconds, kv_used = np.where(np.isnan(used), 0.0, seconds), np.nan_to_num(used)
-        waiting = np.nan_to_num(awake.waiting)
+        kv_seconds, kv_used = np.where(np.isnan(used), 0.0, seconds), known_or_0(used)
+        waiting = known_or_0(awake.waiting)
         sums = np.stack(
             [seconds, running * seconds, waiting * seconds, kv_seconds, kv_used * seconds], axis=1
         )

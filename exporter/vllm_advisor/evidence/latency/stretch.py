@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.evidence.intervals import Intervals, runs
+from vllm_advisor.evidence.intervals import Intervals, known_or_0, runs
 from vllm_advisor.sources.engine_series import Floats
 
 __all__ = ["EngineStretches", "Pieces", "Spans", "Stretches"]
@@ -151,7 +151,7 @@ class Pieces:
     def of(cls, intervals: Intervals) -> Pieces:
         """Take from intervals what stretches need."""
         seconds, decoding, tokens = intervals.seconds, intervals.decode_seconds, intervals.decode_tokens
-        running, used = np.nan_to_num(intervals.running), np.nan_to_num(intervals.kv_used_ratio)
+        running, used = known_or_0(intervals.running), known_or_0(intervals.kv_used_ratio)
         before = np.where(np.isnan(intervals.running_before), running, intervals.running_before)
         waits = intervals.waiting > 0
         idle = (tokens <= 0) & (running == 0)
