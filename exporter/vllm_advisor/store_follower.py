@@ -66,6 +66,7 @@ class StoreFollower:
         self._names: dict[str, str] = {}
         self._stretch_seconds = _FIRST_STRETCH_SECONDS
         self._fails = False
+        self._well_seconds = 0.0
         self._told_seconds = 0.0
         self._following: asyncio.Task[None] | None = None
         self.is_catching_up = True
@@ -93,15 +94,15 @@ class StoreFollower:
             self._following.cancel()
 
     async def _follow(self, api: StoreApi, clock: SteadyClock) -> None:
-        well_seconds = time.monotonic()
+        self._well_seconds = time.monotonic()
         while True:
             try:
                 await self._catch_up(api, clock)
-                well_seconds = time.monotonic()
                 self._note("")
             except AnswerError as error:
                 self._note(str(error))
-            if self._fails and self.is_catching_up and time.monotonic() - well_seconds < _PATIENCE_SECONDS:
+            ill_seconds = time.monotonic() - self._well_seconds
+            if self._fails and self.is_catching_up and ill_seconds < _PATIENCE_SECONDS:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             self.is_catching_up = False
@@ -133,6 +134,7 @@ class StoreFollower:
                 raise
             self._stretch_seconds = max(_SHORTEST_STRETCH_SECONDS, self._stretch_seconds / 2)
             return
+        self._well_seconds = time.monotonic()
         self._fit_stretch(len(matrix.values) / (end_seconds - start_seconds))
         await asyncio.sleep(0)
         stretches = list(self._pages.stretches(matrix, start_seconds))

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from support.history import INSTANCES, ScrapedPage, history, write_blocks
 from support.stores import free_port, prometheus_store
@@ -19,6 +21,8 @@ from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.engine_series import EngineSeries
 from vllm_advisor.store_follower import StoreFollower
+
+SLOW_ANSWERS = 10
 
 
 class Recording(DeploymentPipeline):
@@ -151,3 +155,23 @@ async def test_what_is_scraped_while_the_store_is_read_is_left_out(
     await caught_up(followed)
     expected = [page for page in pages if page.instance != INSTANCES[0] or page.time_seconds < start]
     assert pipeline.seen == times(expected)
+
+
+async def test_a_store_that_fails_in_the_middle_is_waited_for() -> None:
+    """After longer than anybody waits for a store, one failure of it still ends no reading of the past."""
+    asked: list[float] = []
+
+    async def answer(_: web.Request) -> web.Response:
+        asked.append(time.monotonic())
+        if len(asked) == SLOW_ANSWERS:
+            return web.Response(status=500)
+        await asyncio.sleep(0.3 if len(asked) < SLOW_ANSWERS else 0)
+        return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": []}})
+
+    app = web.Application()
+    app.router.add_post("/api/v1/query", answer)
+    async with TestServer(app) as server:
+        followed = follower(Recording(str(server.make_url(""))))
+        await caught_up(followed)
+    assert asked[SLOW_ANSWERS - 1] - asked[0] > 5
+    assert followed.state()["position_seconds"] == pytest.approx(time.time(), abs=600)
