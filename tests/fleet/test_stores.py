@@ -162,7 +162,7 @@ def test_a_fresh_daemon_answers_from_the_past(stores: Stores, tmp_path: Path) ->
     """With hours behind it, the first answer is what the same pages lead to that were scraped one by one."""
     expected = by_pages(stores.pages)
     with daemon_process(fresh_daemon(tmp_path, both(stores)), tmp_path) as daemon:
-        found = wait_for(lambda: len(got := recommended(daemon)) == 2 and got, "both", seconds=60)
+        found = wait_for(lambda: len(got := recommended(daemon)) == 2 and got, "both", seconds=180)
         curves = [curve(daemon, store) for store in STORES]
         assert any(event["msg"] == "reading the past from the store" for event in daemon.log())
     assert curves[0] == pytest.approx(curves[1], rel=1e-6)
@@ -183,7 +183,7 @@ def test_two_daemons_publish_the_same(stores: Stores, tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         with daemon_process(fresh_daemon(tmp_path / name, both(stores)[:1]), tmp_path / name) as daemon:
-            found.append(wait_for(lambda daemon=daemon: recommended(daemon), "an answer", seconds=60))
+            found.append(wait_for(lambda daemon=daemon: recommended(daemon), "an answer", seconds=180))
     one, other = map(published, found)
     assert one == other
 
@@ -204,7 +204,7 @@ def test_recorded_minutes_lead_to_the_same(stores: Stores, tmp_path: Path) -> No
         store = {"url": url, "selector": '{job="vllm"}', "delay": "1s", "recorded": True}
         deployment = DEPLOYMENT | {"name": "recorded", "prometheus": store}
         with daemon_process(fresh_daemon(tmp_path / "daemon", [deployment]), tmp_path) as daemon:
-            got = wait_for(lambda: recommended(daemon), "an answer", seconds=60)["recorded"]
+            got = wait_for(lambda: recommended(daemon), "an answer", seconds=180)["recorded"]
             assert got["ceilings"]["latency"]["grade"] == "measured", daemon.log()
     assert got["ceilings"]["memory"]["sequences"] == expected["ceilings"]["memory"]["sequences"]
     latency = expected["ceilings"]["latency"]["sequences"]
@@ -241,6 +241,6 @@ def test_with_logs_the_first_answer_is_measured(stores: Stores, tmp_path: Path) 
     with daemon_process(
         fresh_daemon(tmp_path / "daemon", [deployment | {"access_logs": logs}]), tmp_path
     ) as daemon:
-        found = wait_for(lambda: recommended(daemon), "the first answer", seconds=60)
+        found = wait_for(lambda: recommended(daemon), "the first answer", seconds=180)
         grades = [flag["grade"] for flag in found["prometheus"]["flags"].values()]
     assert grades == ["measured", "measured"]
