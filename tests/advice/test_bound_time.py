@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_advisor.ceilings.bound_time import Bound, bound_time
 from support.intervals import Interval, together
+from vllm_advisor.ceilings.bound_time import Bound, bound_time
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
 
 SLO_SECONDS = 0.05

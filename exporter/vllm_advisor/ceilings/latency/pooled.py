@@ -64,7 +64,11 @@ class PooledStretches:
         mix_variance, mix_covariance = near[:, [0, 3]], near[:, 1]
         told = mix_variance > (_LEAST_MIX_SPREAD * (weights @ bins.mix)) ** 2
         with_tpot = weights @ (bins.mix_tpot_covariance_seconds / bins.tpot_seconds[:, None])
-        slope = _slopes(mix_variance, mix_covariance, np.where(told, with_tpot, 0.0))
+        slope = _slopes(
+            np.where(told, mix_variance, 1.0),
+            np.where(told.all(axis=1), mix_covariance, 0.0),
+            np.where(told, with_tpot, 0.0),
+        )
         slope *= _certainty((slope * with_tpot).sum(axis=1) / variance, stretches)[:, None]
         explained = slope[:, 0] ** 2 * mix_variance[:, 0] + 2 * slope[:, 0] * slope[:, 1] * mix_covariance
         prefill = np.clip(explained, 0.0, _MOST_EXPLAINED * variance)
@@ -116,9 +120,9 @@ def nearness(bins: LatencyBins, at_concurrency: Floats) -> Floats:
 
 def _slopes(variance: Floats, covariance: Floats, with_tpot: Floats) -> Floats:
     """Return the least-squares slopes of TPOT on the two parts of the mix, none of them negative."""
-    variance = np.maximum((1 + _ALIKE) * variance, 1e-300)
-    alone = np.maximum(0.0, with_tpot / variance)
-    determinant = np.maximum(variance[:, 0] * variance[:, 1] - covariance**2, 1e-300)
+    variance = (1 + _ALIKE) * variance
+    alone = with_tpot / variance
+    determinant = variance[:, 0] * variance[:, 1] - covariance**2
     both = (variance[:, ::-1] * with_tpot - covariance[:, None] * with_tpot[:, ::-1]) / determinant[:, None]
     slopes = np.where(both[:, ::-1] < 0, alone, both)
     return np.maximum(0.0, slopes)

@@ -30,7 +30,7 @@ from vllm_advisor.evidence.latency.snapshot import Floats, LatencySnapshot
 __all__ = ["Spread", "spread_at_bins", "standard_error_factor"]
 
 _LEAST_WIDENING = 0.05
-_AT_FIXED_CONCURRENCY = 0.6
+_AT_FIXED_CONCURRENCY = 0.7
 """Part of the stretches' own variance (less prefill and context) that is left where concurrency is held.
 
 In traffic it moves within a stretch, which no page shows. Set on simulated engines, held against others and

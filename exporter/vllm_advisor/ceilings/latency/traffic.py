@@ -30,8 +30,10 @@ _SPAN = 2.0
 """How many fold concurrency must have varied for its slope to carry an extrapolation."""
 _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
-_LEANING_RATIO = 0.002
+_LEANING_RATIO = 0.007
 """How far under the target the crossing is read: a ceiling too high costs more than one too low."""
+_ENOUGH_BEYOND = 2.0
+"""Independent stretches near a measured crossing that lie beyond the target's quantile."""
 _MOST_TOO_HIGH = 1.05
 """A measured ceiling over its interval's lower end: a number too high takes a service down."""
 _MODEL_ERROR_RATIO = 0.005
@@ -51,8 +53,8 @@ def latency_ceiling(snapshot: LatencySnapshot, slo: SloConfig) -> LatencyCeiling
 
     The curve is the mean over request-scale stretches, raised to the target's quantile by the spread around
     it (`spread`), and made monotone. Its concurrency counts running sequences, as ``--max-num-seqs`` does, so
-    the ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides, one at least
-    beyond the target's quantile, and an interval whose lower end is near.
+    the ceiling is the crossing rounded down. ``measured`` needs enough stretches on both sides and beyond
+    the target's quantile, and an interval whose lower end is near.
     """
     unknown = LatencyCeiling(None, Grade.NONE, None, None, slo.tpot_seconds, slo.statistic, None)
     bins = snapshot.stretches
@@ -167,7 +169,7 @@ def _grade(curve: _Curve, found: float, low: int | None, high: int | None) -> Gr
     above = curve.stretches[curve.concurrency > found].sum()
     below = curve.stretches[(curve.concurrency <= found) & (curve.concurrency >= found / _SPAN)].sum()
     beyond = np.interp(found, curve.concurrency, curve.beyond)
-    enough = min(above, below) >= _ENOUGH_STRETCHES and beyond >= 1.0
+    enough = min(above, below) >= _ENOUGH_STRETCHES and beyond >= _ENOUGH_BEYOND
     near = low is not None and high is not None and math.floor(found) <= _MOST_TOO_HIGH * low
     return Grade.MEASURED if enough and near else Grade.INTERPOLATED
 

@@ -27,8 +27,8 @@ class LatencyBins:
         tpot_seconds: mean time per output token.
         seconds: how long engines ran there.
         generation_tokens: what they put out in that time.
-        mix: prompt tokens per decoded token, and the part of the KV pool that a running sequence held: a row a
-            bin. What TPOT depends on beside concurrency.
+        mix: what TPOT depends on beside concurrency: prompt tokens per decoded token, and the part of the KV
+            pool that a running sequence held; a row a bin.
         mix_covariance: of the two between a bin's stretches.
         mix_tpot_covariance_seconds: of either with TPOT.
         inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.

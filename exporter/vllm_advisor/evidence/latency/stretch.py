@@ -27,6 +27,9 @@ _LONGEST_INTERVAL_SECONDS = 120.0
 _POOL_FULL_RATIO = 0.97
 _AT_PEAK = 0.98
 
+_STOOD = 0.5
+"""Sequences by which the size of a batch that stands may differ from its mean."""
+
 _TOTALS = (
     "seconds",
     "decode_seconds",
@@ -155,6 +158,7 @@ class Pieces:
         before = np.where(np.isnan(intervals.running_before), running, intervals.running_before)
         waits = intervals.waiting > 0
         idle = (tokens <= 0) & (running == 0)
+        decoding_mean = decoding / np.where(seconds > 0, seconds, np.inf)
         columns = {
             "seconds": seconds,
             "decode_seconds": decoding,
@@ -162,7 +166,7 @@ class Pieces:
             "running_seconds": decoding + intervals.ttft_seconds,
             "generation_tokens": intervals.generation_tokens,
             "prompt_tokens": intervals.prompt_tokens,
-            "seen_concurrency": decoding / np.where(seconds > 0, seconds, np.inf) * tokens,
+            "seen_concurrency": (decoding_mean + _seen_beyond_mean(intervals, running, before)) * tokens,
             "pool_used": used * seconds,
             "pool_users": running * seconds,
         }
@@ -271,6 +275,23 @@ class EngineStretches:
                 found.append((True, interval, last, marks[0], before, now))
         self._marks, self._short_start = totals[list(marks)], start
         return _spans(found, totals)
+
+
+def _seen_beyond_mean(intervals: Intervals, running: Floats, before: Floats) -> Floats:
+    """Return by how much the concurrency that tokens saw lies above the mean over each interval.
+
+    More tokens come where more sequences run, in proportion to about the root of their number N. So tokens
+    see the mean plus half of variance over mean. Each arrival and each end moves N by one: a random walk,
+    whose variance within a window is a sixth of its steps, up to that of Poisson arrivals, N itself. A batch
+    that requests wait for, or that is as large at both ends as on average, has not moved.
+    """
+    seconds = np.where(intervals.seconds > 0, intervals.seconds, np.inf)
+    mean = (intervals.decode_seconds + intervals.ttft_seconds) / seconds
+    stood = (np.abs(running - mean) < _STOOD) & (np.abs(before - mean) < _STOOD)
+    steps = intervals.first_tokens + intervals.finished
+    moved = (steps > 0) & ~stood & ~(intervals.waiting > 0)
+    seen: Floats = np.where(moved, 0.5 * steps / np.maximum(steps + 6 * mean, 1e-9), 0.0)
+    return seen
 
 
 def _spans(found: Sequence[tuple[int, ...]], totals: Floats) -> Spans:
