@@ -60,7 +60,7 @@ def test_charts_show_the_evidence(demo: DaemonProcess, browser: Browser) -> None
     assert names == CHARTS
     assert all(len(label) > 30 for label in labels)
     assert min(colours) >= 4
-    assert {"mean, as observed", "p99, fitted"} <= set(shown)
+    assert {"mean, as observed", "mean, fitted"} <= set(shown)
 
 
 def test_chart_holds_the_evidence(demo: DaemonProcess, browser: Browser) -> None:
