@@ -1,6 +1,6 @@
 """How near the latency ceiling of live traffic comes to the truth, over varied simulated deployments.
 
-Run as ``python bench/latency_accuracy.py [--scenarios 48] [--seed 5]``. The truth of each scenario is a
+Run as ``python bench/latency_accuracy.py [--scenarios 48] [--seed 5 6 7]``. The truth of each scenario is a
 closed loop at a fixed concurrency on the same simulated engine. What it prints stands in ``docs/latency.md``.
 """
 
@@ -26,11 +26,13 @@ Result = tuple[Scenario, LatencyCeiling, float]
 def main() -> None:
     """Run the scenarios and print each, then the distribution of errors."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenarios", type=int, default=48)
-    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--scenarios", type=int, default=48, help="for each seed")
+    parser.add_argument("--seed", type=int, nargs="+", default=[5])
     arguments = parser.parse_args()
     started = time.process_time()
-    results = [_run(scenario) for scenario in varied_scenarios(arguments.scenarios, arguments.seed)]
+    results = [
+        _run(scenario) for seed in arguments.seed for scenario in varied_scenarios(arguments.scenarios, seed)
+    ]
     for scenario, ceiling, error in results:
         print(_row(scenario, ceiling, error))
     _print_distribution("all answered", [result for result in results if result[1].sequences])
