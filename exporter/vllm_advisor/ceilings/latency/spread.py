@@ -30,7 +30,7 @@ from vllm_advisor.evidence.latency.snapshot import Floats, LatencySnapshot
 __all__ = ["Spread", "spread_at_bins", "standard_error_factor"]
 
 _LEAST_WIDENING = 0.05
-_AT_FIXED_CONCURRENCY = 0.7
+_AT_FIXED_CONCURRENCY = 0.8
 """Part of the stretches' own variance (less prefill and context) that is left where concurrency is held.
 
 In traffic it moves within a stretch, which no page shows. Set on simulated engines, held against others and
@@ -120,5 +120,6 @@ def _prefill(snapshot: LatencySnapshot, stretches: PooledStretches) -> Floats:
     mean = tokens.mean()
     dispersion = min(1.0, 0.5 + 0.5 * float(tokens.var() / mean**2))
     square = prompts.var() + dispersion * prompts.mean() ** 2
-    variance: Floats = stretches.mix_slope[:, 0] ** 2 * square / (mean * snapshot.stretches.concurrency)
+    slope = stretches.mix_slope[:, 0] / snapshot.stretches.tpot_seconds
+    variance: Floats = slope**2 * square / (mean * snapshot.stretches.concurrency)
     return variance

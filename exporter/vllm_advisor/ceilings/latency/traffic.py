@@ -30,7 +30,7 @@ _SPAN = 2.0
 """How many fold concurrency must have varied for its slope to carry an extrapolation."""
 _DEVIATIONS = 1.64
 """Half-width of the interval in standard errors: 90%."""
-_LEANING_RATIO = 0.007
+_LEANING_RATIO = 0.005
 """How far under the target the crossing is read: a ceiling too high costs more than one too low."""
 _ENOUGH_BEYOND = 2.0
 """Independent stretches near a measured crossing that lie beyond the target's quantile."""
@@ -119,7 +119,10 @@ def _at_one_mix(bins: LatencyBins, slope: Floats) -> Floats:
     Many sequences run where much has just arrived or long ones stay, so crowded bins hold more prefill and
     context than a cap at that concurrency would see: over time, every request brings its own.
     """
-    typical = np.average(bins.mix, axis=0, weights=bins.tokens)
+    prefill_ratio, pool_share = np.average(
+        np.stack([bins.prefill_ratio, bins.mix[:, 1]]), axis=1, weights=bins.tokens
+    )
+    typical = np.stack([prefill_ratio / bins.tpot_seconds, np.full(len(bins.tokens), pool_share)], axis=1)
     off = ((bins.mix - typical) * slope).sum(axis=1)
     at_one: Floats = bins.tpot_seconds * (1 - np.clip(off, -_MOST_OFF_RATIO, _MOST_OFF_RATIO))
     return at_one

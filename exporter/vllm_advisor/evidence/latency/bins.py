@@ -163,7 +163,7 @@ class ConcurrencyBins:
 def _sums(stretches: Stretches) -> Floats:
     """Return a row for each stretch, as `Bin.SUMS`, weighted by the tokens of its newest piece."""
     tokens, tpot = stretches.newest_decode_tokens, stretches.tpot_seconds
-    prefill, pool_share = stretches.prefill_ratio * tokens, stretches.pool_share * tokens
+    prefill, pool_share = stretches.prefill_rate * tokens, stretches.pool_share * tokens
     columns = {
         "stretches": 1.0 / stretches.pieces,
         "tokens": tokens,
@@ -173,7 +173,7 @@ def _sums(stretches: Stretches) -> Floats:
         "generation_tokens": stretches.newest_generation_tokens,
         "inverse_tokens": tokens / stretches.sequence_tokens,
         "prefill": prefill,
-        "prefill_square": prefill * stretches.prefill_ratio,
+        "prefill_square": prefill * stretches.prefill_rate,
         "prefill_tpot": prefill * tpot,
         "pool_share": pool_share,
         "pool_share_square": pool_share * stretches.pool_share,

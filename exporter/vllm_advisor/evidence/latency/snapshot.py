@@ -27,8 +27,9 @@ class LatencyBins:
         tpot_seconds: mean time per output token.
         seconds: how long engines ran there.
         generation_tokens: what they put out in that time.
-        mix: what TPOT depends on beside concurrency: prompt tokens per decoded token, and the part of the KV
-            pool that a running sequence held; a row a bin.
+        prefill_ratio: prompt tokens per decoded token.
+        mix: what TPOT depends on beside concurrency, a row a bin: prompt tokens per second that a sequence
+            decodes, and the part of the KV pool that a running sequence held.
         mix_covariance: of the two between a bin's stretches.
         mix_tpot_covariance_seconds: of either with TPOT.
         inverse_tokens: mean of 1 / tokens that one sequence made in a stretch.
@@ -41,6 +42,7 @@ class LatencyBins:
     tpot_seconds: Floats
     seconds: Floats
     generation_tokens: Floats
+    prefill_ratio: Floats
     mix: Floats
     mix_covariance: Floats
     mix_tpot_covariance_seconds: Floats
@@ -106,6 +108,7 @@ def bins_snapshot(bins: Iterable[Bin]) -> LatencyBins:
         tpot_seconds=tpot,
         seconds=column["seconds"],
         generation_tokens=column["generation_tokens"],
+        prefill_ratio=mean["prefill_tpot"],
         mix=mix,
         mix_covariance=squares - mix[:, :, None] * mix[:, None, :],
         mix_tpot_covariance_seconds=products - mix * tpot[:, None],

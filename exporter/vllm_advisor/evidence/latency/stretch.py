@@ -83,7 +83,8 @@ class Stretches:
         interval: the one that completed it, by its index.
         concurrency: of running sequences as the tokens saw them.
         sequence_tokens: what a sequence made that ran all the stretch long.
-        prefill_ratio: prompt tokens per decoded token.
+        prefill_rate: prompt tokens per second that a sequence decodes. Per decoded token, steps that are slow
+            for any reason would pass for more prefill, since fewer tokens are decoded.
         pool_share: the part of the KV pool that one running sequence held.
         pieces: how many pieces it joins, each of the stretches that share one counting for a part.
     """
@@ -92,7 +93,7 @@ class Stretches:
     concurrency: Floats
     tpot_seconds: Floats
     sequence_tokens: Floats
-    prefill_ratio: Floats
+    prefill_rate: Floats
     pool_share: Floats
     pieces: Floats
     newest_seconds: Floats
@@ -120,7 +121,7 @@ class Stretches:
                 concurrency=whole["running_seconds"] / seconds + np.maximum(0.0, seen),
                 tpot_seconds=decoding / decoded,
                 sequence_tokens=seconds * decoded / decoding,
-                prefill_ratio=whole["prompt_tokens"] / decoded,
+                prefill_rate=whole["prompt_tokens"] / decoding,
                 pool_share=pool_share,
                 pieces=spans.pieces.astype(np.float64),
                 newest_seconds=newest["seconds"],
