@@ -242,9 +242,11 @@ def test_slow_steps_do_not_pass_for_prefill() -> None:
     for index in range(1500):
         sequences = float(chance.integers(5, 60))
         tpot = (0.012 + 0.0008 * sequences) * chance.uniform(0.9, 1.1)
-        slow = replace(_at(sequences, tpot), prompt_tokens=float(chance.poisson(20) * 200))
+        slow = replace(_at(sequences, tpot), prompt_tokens=float(chance.poisson(2000) * sequences / 15))
         for interval in _intervals(4, slow, 20.0 * index):
             evidence.observe(together(interval))
         evidence.break_engine("a")
     ceiling = latency_ceiling(evidence.snapshot(30000), SloConfig(tpot="40ms", quantile="mean"))
     assert ceiling.sequences == pytest.approx(35, abs=2)
+    for point in ceiling.curve:
+        assert point.tpot_seconds == pytest.approx(0.012 + 0.0008 * point.concurrency, rel=0.05)
