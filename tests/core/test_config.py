@@ -265,7 +265,7 @@ def test_check_config_reads_the_files_that_are_named(
     path = write(tmp_path, MINIMAL + engine + "    sweep: sweep.csv\n")
 
     assert main(["check-config", str(path)]) == 1
-    column = "concurrency: expected a column named concurrency"
+    column = "concurrency: expected a column named concurrency (of guidellm and AIPerf the JSON file is read)"
     missing = "cannot be read: No such file or directory"
     assert capsys.readouterr().out.splitlines()[1:] == [
         f"  {path}:5: deployments[0].engine.model_config: {tmp_path}/none.json: {missing}",
