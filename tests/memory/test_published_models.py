@@ -83,7 +83,8 @@ def _spoiled(draw: st.DrawFn) -> dict[str, Any]:
     for _ in range(draw(st.integers(1, 3))):
         sections = [config, *(value for value in config.values() if isinstance(value, dict) and value)]
         section = draw(st.sampled_from(sections))
-        section[draw(st.sampled_from(sorted(section) or ["model_type"]) | _ADDED)] = json.loads(json.dumps(draw(_WRONG)))
+        name = draw(st.sampled_from(sorted(section) or ["model_type"]) | _ADDED)
+        section[name] = json.loads(json.dumps(draw(_WRONG)))
     return config
 
 
