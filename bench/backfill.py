@@ -14,14 +14,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import numpy as np
+from engine_pages import PAGE
 from numpy.typing import NDArray
 from processes import Usage, free_ports, running, until_answers, usage_of
-from scraping import PAGE
 
 from vllm_advisor.sources.page_layout import WANTED_NAMES
 
@@ -30,64 +31,84 @@ EVERY_SECONDS = 15
 _LINE = re.compile(r"^([a-zA-Z_:]+)\{(.*)\} (\S+)$")
 _COUNTERS = ("_total", "_bucket", "_sum", "_count")
 _DAY_SECONDS = 86400
+_BLOCK_SECONDS = 18 * 3600
+"""The longest block of a Prometheus that keeps 15 days, as by default."""
 _ROUND_SHARE = 0.1
 """Of the page's counts, which a busy engine adds every round."""
 
 
-def openmetrics(engines: int, hours: float, end_seconds: int) -> Iterator[str]:
-    """Yield the past as lines, engine by engine and series by series."""
+@dataclass(frozen=True)
+class Past:
+    """How busy an engine was at each of its pages, and what that had come to by then."""
+
+    times_seconds: NDArray[np.int64]
+    busy: Floats
+    done: Floats
+    spent: Floats
+
+    def between(self, start_seconds: int, end_seconds: int) -> Past:
+        """Return the pages of this time alone."""
+        first, end = np.searchsorted(self.times_seconds, (start_seconds, end_seconds))
+        return Past(*(getattr(self, field.name)[first:end] for field in fields(self)))
+
+
+def pasts(engines: int, hours: float, end_seconds: int) -> list[Past]:
+    """Return the past of each engine: a day's swing, out of step with the others', and noise."""
+    rounds = int(hours * 3600 / EVERY_SECONDS)
+    times = end_seconds - EVERY_SECONDS * np.arange(rounds, 0, -1)
+    random = np.random.default_rng(0)
+    result = []
+    for engine in range(engines):
+        busy = 0.5 + 0.45 * np.sin(2 * np.pi * (times / _DAY_SECONDS + engine / engines))
+        busy *= random.uniform(0.8, 1.2, rounds)
+        spent = np.cumsum(busy * random.uniform(0.9, 1.1, rounds))
+        result.append(Past(times, busy, np.cumsum(busy), spent))
+    return result
+
+
+def openmetrics(engines: list[Past]) -> Iterator[str]:
+    """Yield the past as text, engine by engine, one series at a time."""
     wanted = frozenset(WANTED_NAMES)
     series = [
         (match[1], match[2], float(match[3]))
         for line in PAGE.read_text(encoding="utf-8").splitlines()
         if (match := _LINE.match(line)) and match[1] in wanted
     ]
-    rounds = int(hours * 3600 / EVERY_SECONDS)
-    times = end_seconds - EVERY_SECONDS * np.arange(rounds, 0, -1)
-    random = np.random.default_rng(0)
-    for engine in range(engines):
-        busy = 0.5 + 0.45 * np.sin(2 * np.pi * (times / _DAY_SECONDS + engine / engines))
-        busy *= random.uniform(0.8, 1.2, rounds)
-        slowness = random.uniform(0.9, 1.1, rounds)
-        stamps = [f"{moment}.{engine:03}" for moment in times.tolist()]
+    for engine, past in enumerate(engines):
+        stamps = [f" {moment}.{engine:03}\n" for moment in past.times_seconds.tolist()]
         for name, labels, value in series:
-            prefix = f'{name}{{{labels},instance="vllm-{engine}:8000",job="vllm"}}'
-            for text, stamp in zip(_numbers(name, value, busy, slowness), stamps, strict=True):
-                yield f"{prefix} {text} {stamp}\n"
+            prefix = f'{name}{{{labels},instance="vllm-{engine}:8000",job="vllm"}} '
+            numbers = _numbers(name, value, past)
+            yield "".join([f"{prefix}{text}{stamp}" for text, stamp in zip(numbers, stamps, strict=True)])
 
 
-def _numbers(name: str, value: float, busy: Floats, slowness: Floats) -> list[str]:
+def _numbers(name: str, value: float, past: Past) -> list[str]:
     """Return a series' numbers: whole ones but for seconds and shares, as engines show them."""
     if name.endswith("_seconds_sum"):
-        return list(map(repr, (value * _ROUND_SHARE * (1 + np.cumsum(busy * slowness))).tolist()))
+        return list(map(repr, (value * _ROUND_SHARE * (1 + past.spent)).tolist()))
     if name.endswith(_COUNTERS):
-        counts = np.round(value * _ROUND_SHARE * (1 + np.cumsum(busy))).astype(np.int64)
-        return list(map(str, counts.tolist()))
+        return list(map(str, np.round(value * _ROUND_SHARE * (1 + past.done)).astype(np.int64).tolist()))
     if name.endswith("requests_running"):
-        return list(map(str, np.round(22 * busy).astype(int).tolist()))
+        return list(map(str, np.round(22 * past.busy).astype(int).tolist()))
     if name.endswith("requests_waiting"):
-        return list(map(str, np.where(busy > 1, 3, 0).tolist()))
+        return list(map(str, np.where(past.busy > 1, 3, 0).tolist()))
     if name.endswith("usage_perc"):
-        return list(map(repr, (0.7 * busy).tolist()))
-    return [repr(value)] * len(busy)
+        return list(map(repr, (0.7 * past.busy).tolist()))
+    return [repr(value)] * len(past.busy)
 
 
 def write_blocks(folder: Path, engines: int, hours: float) -> Path:
-    """Write the blocks that Prometheus serves; return their folder."""
+    """Write the blocks that Prometheus serves, text for one at a time; return their folder."""
     text, blocks = folder / "past.om", folder / "blocks"
-    with text.open("w", encoding="utf-8") as file:
-        file.writelines(openmetrics(engines, hours, int(time.time()) - 60))
-        file.write("# EOF\n")
-    command = [
-        "promtool",
-        "tsdb",
-        "create-blocks-from",
-        "--max-block-duration=162h",
-        "openmetrics",
-        text,
-        blocks,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    past = pasts(engines, hours, int(time.time()) - 60)
+    first_block, last_block = past[0].times_seconds[[0, -1]] // _BLOCK_SECONDS
+    for block in range(first_block, last_block + 1):
+        span = (block * _BLOCK_SECONDS, (block + 1) * _BLOCK_SECONDS)
+        with text.open("w", encoding="utf-8") as file:
+            file.writelines(openmetrics([one.between(*span) for one in past]))
+            file.write("# EOF\n")
+        command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=18h"]
+        subprocess.run([*command, "openmetrics", text, blocks], check=True, capture_output=True)
     text.unlink()
     return blocks
 
@@ -102,8 +123,8 @@ def write_advisor(folder: Path, store: str, hours: float) -> Path:
     return path
 
 
-def until_caught_up(log: Path, url: str, timeout_seconds: float) -> None:
-    """Wait for the first recommendation, which comes when the past is read.
+def first_answer(log: Path, url: str, timeout_seconds: float) -> str:
+    """Wait for the first recommendation, which comes when the past is read; return its flags, graded.
 
     Raises:
         TimeoutError: it did not come in time.
@@ -111,8 +132,10 @@ def until_caught_up(log: Path, url: str, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         with urlopen(f"{url}/api/v1/recommendations", timeout=10) as response:  # noqa: S310 - always loopback
-            if json.load(response)["recommendations"]:
-                return
+            found = json.load(response)["recommendations"]
+        if found:
+            flags = found[0]["flags"].items()
+            return ", ".join(f"{flag} {of['recommended']} ({of['grade']})" for flag, of in flags)
         time.sleep(0.5)
     raise TimeoutError(log.read_text(encoding="utf-8")[-2000:])
 
@@ -131,7 +154,6 @@ def measure(folder: Path, engines: int, hours: float) -> bool:
     (folder / "prometheus.yml").write_text("{}", encoding="utf-8")
     prometheus = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={blocks}"]
     prometheus += [f"--web.listen-address=127.0.0.1:{store_port}", "--log.level=error"]
-    prometheus += ["--storage.tsdb.retention.time=30d"]
     advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.format=json"]
     advisor += [f"--config.file={write_advisor(folder, store, hours)}"]
     advisor += [f"--web.listen-address=127.0.0.1:{own_port}"]
@@ -143,13 +165,14 @@ def measure(folder: Path, engines: int, hours: float) -> bool:
         pid = programs.enter_context(running(advisor, folder / "advisor.log"))
         until_answers(f"{own}/-/healthy")
         own_before = usage_of(pid)
-        until_caught_up(folder / "advisor.log", own, 3600)
+        answer = first_answer(folder / "advisor.log", own, 3600)
         own_after, server_after, passed = usage_of(pid), usage_of(server), time.monotonic() - started
     pages = engines * int(hours * 3600 / EVERY_SECONDS)
     print(f"{engines} engines, {hours:g} h at {EVERY_SECONDS} s: {pages:,} pages, {passed:.0f} s in all")
     print(f"  {'':14}{'CPU s':>9}{'peak MB':>10}")
     print(f"  {'vllm-advisor':14}{used(own_before, own_after)}")
     print(f"  {'prometheus':14}{used(server_before, server_after)}")
+    print(f"  first answer: {answer}")
     ours = own_after.cpu_seconds - own_before.cpu_seconds
     theirs = server_after.cpu_seconds - server_before.cpu_seconds
     print(f"  CPU ratio {ours / theirs:.2f} (target: at most 1); {ours / pages * 1e6:.0f} us a page")

@@ -11,14 +11,13 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from engine_pages import PAGE, nginx_command, pages_in_time, pages_served, turn_pages
 from processes import free_ports, running, until_answers, usage_of
-from scraping import PAGE, pages_in_time, pages_served
 
 INTERVAL_SECONDS = 5.0
 WARM_UP_SECONDS = 15.0
@@ -45,36 +44,6 @@ def addresses(engines: int, port: int) -> list[str]:
     return [f"{host}:{port}" for host in itertools.islice(hosts, engines)]
 
 
-def write_nginx(folder: Path, port: int) -> Path:
-    """Write a configuration that serves ``page`` and the model list on every loopback address."""
-    models = json.dumps({"object": "list", "data": [{"id": "mid-llama", "max_model_len": 2048}]})
-    path = folder / "nginx.conf"
-    path.write_text(
-        f"""
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/nginx-error.log;
-worker_processes 1;
-events {{ worker_connections 8192; }}
-http {{
-    log_format agents '$request_uri $http_user_agent';
-    access_log {folder}/agents.log agents buffer=64k flush=1s;
-    client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-    uwsgi_temp_path {folder}; scgi_temp_path {folder};
-    keepalive_requests 100000;
-    server {{
-        listen {port} backlog=4096;
-        default_type "text/plain; version=1.0.0; charset=utf-8";
-        location = /metrics {{ root {folder}; try_files /page =404; }}
-        location = /v1/models {{ default_type application/json; return 200 '{models}'; }}
-    }}
-}}
-""",
-        encoding="utf-8",
-    )
-    return path
-
-
 def write_advisor(folder: Path, targets: list[str]) -> Path:
     """Write the advisor's configuration: ten engines a deployment."""
     deployments = [
@@ -91,22 +60,13 @@ def write_advisor(folder: Path, targets: list[str]) -> Path:
     return path
 
 
-def turn_pages(folder: Path, pages: Iterator[bytes], seconds: float) -> None:
-    """Put the next page in place every interval, for some time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        (folder / "next").write_bytes(next(pages))
-        (folder / "next").replace(folder / "page")
-        time.sleep(min(INTERVAL_SECONDS, max(0.0, end - time.monotonic())))
-
-
 def measure(engines: int, seconds: float, folder: Path) -> Measured:
     """Run one size of fleet for some time."""
     engine_port, own_port = free_ports(2)
-    pages = pages_in_time(static=False)
+    pages = pages_in_time()
     (folder / "page").write_bytes(next(pages))
     targets = addresses(engines, engine_port)
-    nginx = ["nginx", "-p", folder, "-c", write_nginx(folder, engine_port), "-e", folder / "nginx-error.log"]
+    nginx = nginx_command(folder, [f"{engine_port} backlog=4096"])
     advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.level=error"]
     advisor += [f"--config.file={write_advisor(folder, targets)}"]
     advisor += [f"--web.listen-address=127.0.0.1:{own_port}"]
@@ -115,9 +75,9 @@ def measure(engines: int, seconds: float, folder: Path) -> Measured:
         until_answers(f"http://{targets[0]}/metrics")
         pid = programs.enter_context(running(advisor, folder / "advisor.log"))
         until_answers(f"http://127.0.0.1:{own_port}/-/healthy")
-        turn_pages(folder, pages, WARM_UP_SECONDS)
+        turn_pages(folder, pages, INTERVAL_SECONDS, WARM_UP_SECONDS)
         before, started = usage_of(pid), time.monotonic()
-        turn_pages(folder, pages, seconds)
+        turn_pages(folder, pages, INTERVAL_SECONDS, seconds)
         after, passed = usage_of(pid), time.monotonic() - started
     served = pages_served(folder)["vllm-advisor"]
     cores = (after.cpu_seconds - before.cpu_seconds) / passed

@@ -9,25 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from engine_pages import PAGE, nginx_command, pages_in_time, pages_served, turn_pages
 from processes import Usage, free_ports, running, until_answers, usage_of
 
-PAGE = Path(__file__).parents[1] / "tests/data/pages/metrics-mid-llama-after-load.prom"
 INTERVAL_SECONDS = 2.0
 WARM_UP_SECONDS = 12.0  # Prometheus holds its targets back for 5 s
 CPU_TARGET_RATIO = 0.7
 MEMORY_TARGET_RATIO = 1 / 3
-
-_GROWING = re.compile(rb"^((?:vllm|http|process_cpu)\S*_(?:total|bucket|sum|count)\b.* )(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +40,6 @@ class Measured:
     whole: Usage
     steady_cpu_seconds: float
     pages: int
-
-
-def write_nginx(folder: Path, ports: Ports) -> Path:
-    """Write a configuration that serves ``page`` and the model list on every engine port."""
-    listens = "\n".join(f"        listen 127.0.0.1:{port};" for port in ports.engines)
-    models = json.dumps({"object": "list", "data": [{"id": "mid-llama", "max_model_len": 2048}]})
-    path = folder / "nginx.conf"
-    path.write_text(
-        f"""
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/nginx-error.log;
-worker_processes 1;
-events {{ worker_connections 2048; }}
-http {{
-    log_format agents '$request_uri $http_user_agent';
-    access_log {folder}/agents.log agents buffer=64k flush=1s;
-    client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-    uwsgi_temp_path {folder}; scgi_temp_path {folder};
-    keepalive_requests 100000;
-    server {{
-{listens}
-        default_type "text/plain; version=1.0.0; charset=utf-8";
-        location = /metrics {{ root {folder}; try_files /page =404; }}
-        location = /v1/models {{ default_type application/json; return 200 '{models}'; }}
-    }}
-}}
-""",
-        encoding="utf-8",
-    )
-    return path
 
 
 def write_advisor(folder: Path, ports: Ports, deployments: int) -> Path:
@@ -116,34 +79,11 @@ def write_prometheus(folder: Path, ports: Ports) -> Path:
     return path
 
 
-def pages_in_time(static: bool) -> Iterator[bytes]:  # noqa: FBT001 - straight from the flag
-    """Give one page after another, the counters of each a hundredth of the capture over the one before."""
-    captured = PAGE.read_bytes()
-    for number in range(sys.maxsize):
-        growth = 1 if static else 1 + number / 100
-        yield _GROWING.sub(lambda line, by=growth: line[1] + b"%r" % (float(line[2]) * by), captured)
-
-
-def turn_pages(folder: Path, pages: Iterator[bytes], seconds: float) -> None:
-    """Put the next page in place every interval, for some time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        (folder / "next").write_bytes(next(pages))
-        (folder / "next").replace(folder / "page")
-        time.sleep(INTERVAL_SECONDS)
-
-
-def pages_served(folder: Path) -> Counter[str]:
-    """Count the pages by who fetched them, from nginx's own log."""
-    lines = (folder / "agents.log").read_text(encoding="utf-8").splitlines()
-    return Counter(line.split()[1].split("/")[0] for line in lines if line.startswith("/metrics "))
-
-
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Measured]:
     """Run nginx and both scrapers for some time; return what each used."""
     first, *rest = free_ports(arguments.engines + 2)
     ports = Ports(rest[1:], first, rest[0])
-    pages = pages_in_time(arguments.static)
+    pages = pages_in_time(static=arguments.static)
     (folder / "page").write_bytes(next(pages))
     advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.level=error"]
     advisor += [f"--config.file={write_advisor(folder, ports, arguments.deployments)}"]
@@ -151,7 +91,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Measured]:
     prometheus = ["prometheus", f"--config.file={write_prometheus(folder, ports)}", "--log.level=error"]
     prometheus += [f"--storage.tsdb.path={folder}/tsdb", f"--web.listen-address=127.0.0.1:{ports.prometheus}"]
     with ExitStack() as programs:
-        nginx = ["nginx", "-p", folder, "-c", write_nginx(folder, ports), "-e", folder / "nginx-error.log"]
+        nginx = nginx_command(folder, (f"127.0.0.1:{port}" for port in ports.engines))
         programs.enter_context(running(nginx, folder / "nginx.log"))
         until_answers(f"http://127.0.0.1:{ports.engines[0]}/metrics")
         pids = {
@@ -160,9 +100,9 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Measured]:
         }
         until_answers(f"http://127.0.0.1:{ports.advisor}/-/healthy")
         until_answers(f"http://127.0.0.1:{ports.prometheus}/-/ready")
-        turn_pages(folder, pages, WARM_UP_SECONDS)
+        turn_pages(folder, pages, INTERVAL_SECONDS, WARM_UP_SECONDS)
         before = {name: usage_of(pid) for name, pid in pids.items()}
-        turn_pages(folder, pages, arguments.seconds)
+        turn_pages(folder, pages, INTERVAL_SECONDS, arguments.seconds)
         after = {name: usage_of(pid) for name, pid in pids.items()}
     served = pages_served(folder)
     agents = {"vllm-advisor": "vllm-advisor", "prometheus": "Prometheus"}
