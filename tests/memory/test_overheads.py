@@ -56,9 +56,10 @@ def test_the_range_holds_an_a100_too(total_gib: float) -> None:
 def test_plan_says_which_gpu_it_took(tmp_path: Path) -> None:
     """The note names both defaults where they decide, and is left out where the flags are given."""
     arguments = ["--model-config", saved(tmp_path, LLAMA_70B), "-tp", "4", "--gpu-memory", "80GB"]
-    assumed = plan_json(*arguments, "--max-model-len", "8192")
+    arguments += ["--max-model-len", "8192"]
+    assumed = plan_json(*arguments)
     told = plan_json(*arguments, "--max-num-seqs", "256", "--max-num-batched-tokens", "2048")
-    small = plan_json("--model-config", saved(tmp_path, LLAMA_70B), "-tp", "8", "--gpu-memory", "48GB")
+    small = plan_json(*arguments, "-tp", "8", "--gpu-memory", "48GB")
 
     assert any("an A100's are 256 and 2048" in note for note in assumed["notes"])
     assert not any("A100" in note for note in (*told["notes"], *small["notes"]))

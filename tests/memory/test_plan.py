@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -82,21 +83,51 @@ def test_a_refusal_in_the_log_is_told(tmp_path: Path) -> None:
     """A log of an engine that refused to start is answered with what it said."""
     answer = plan_json(
         "--model-config", saved(tmp_path, _CONFIGS["llama-gqa"]), "--block-size", "128",
-        "--startup-log", str(DATA / "logs" / "startup-error-pool-too-small.log"),
+        "--startup-log", str(DATA / "logs" / "startup-error-pool-too-small.log"), status=1,
     )  # fmt: skip
 
     assert answer["memory_ceiling"] == 0
     assert any("needs 0.25 GiB of 0.06 GiB; it could have served 32,640" in note for note in answer["notes"])
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--gpu-memory=80GB"], "the KV pool holds no sequence of 8,192 tokens"),
+        (["--kv-cache-memory=1GB"], "the KV pool holds no sequence of 8,192 tokens"),
+        (["--num-gpu-blocks-override=2"], "the KV pool holds no sequence of 8,192 tokens"),
+    ],
+)
+def test_without_room_for_a_sequence_a_script_is_told(
+    flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No cap is no answer: what there is gets printed, one line says what lacks, and the exit code is 1."""
+    arguments = ["--model-config", saved(tmp_path, LLAMA_70B), "--max-model-len=8192", "--json", *flags]
+
+    assert main(["plan", *arguments]) == 1
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert (answer["memory_ceiling"], answer["recommended_max_num_seqs"]) == (0, None)
+    assert printed.err == f"vllm-advisor plan: no --max-num-seqs: {words}\n"
+
+
+def test_bytes_per_token_alone_are_an_answer(tmp_path: Path) -> None:
+    """Without GPU, pool and sweep nobody asked for a cap."""
+    answer = plan_json("--model-config", saved(tmp_path, LLAMA_70B))
+
+    assert (answer["kv_bytes_per_token"], answer["recommended_max_num_seqs"]) == (327680, None)
+
+
 def test_a_negative_pool_is_shown_as_one(tmp_path: Path) -> None:
     """Weights larger than the GPU leave a pool below zero, no tokens and no sequences."""
-    answer = plan_json("--model-config", saved(tmp_path, LLAMA_70B), "--gpu-memory", "80GB", "-tp", "1")
+    arguments = "--model-config", saved(tmp_path, LLAMA_70B), "--gpu-memory", "80GB", "-tp", "1"
+    answer = plan_json(*arguments, status=1)
 
     assert answer["kv_pool_bytes_per_gpu"] < -60e9
     assert (answer["kv_pool_tokens"], answer["memory_ceiling"]) == (0, 0)
     assert answer["recommended_max_num_seqs"] is None
     assert any("Nothing is left for the KV cache" in note for note in answer["notes"])
+    assert "--kv-cache-memory-bytes" not in plan_text(*arguments, status=1)
 
 
 def test_cap_and_pool_are_solved_together() -> None:
@@ -253,6 +284,7 @@ def test_a_sweep_that_does_not_cross_tells_on_which_side(
     answer = plan_json(
         "--model-config", saved(tmp_path, LLAMA_70B), "--kv-cache-memory", "4GB", "-tp", "4",
         "--max-model-len", "4096", "--sweep", str(path), "--slo.tpot", target, "--slo.quantile", "mean",
+        status=0 if cap else 1,
     )  # fmt: skip
 
     assert (answer["latency_ceiling"], answer["recommended_max_num_seqs"]) == (ceiling, cap)
@@ -266,6 +298,7 @@ def test_a_sweep_met_everywhere_below_the_memory_ceiling_gives_no_cap(tmp_path: 
     answer = plan_json(
         "--model-config", saved(tmp_path, LLAMA_70B), "--kv-cache-memory", "40GB", "-tp", "4",
         "--max-model-len", "4096", "--sweep", str(path), "--slo.tpot", "90ms", "--slo.quantile", "mean",
+        status=1,
     )  # fmt: skip
 
     assert (answer["recommended_max_num_seqs"], answer["binding"]) == (None, "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -13,7 +12,7 @@ from typing import Any
 
 from vllm_advisor.ceilings.engine_flags import EngineFlags
 from vllm_advisor.ceilings.pool import PoolInputs, PoolPrediction, predict_pool
-from vllm_advisor.commands import plan
+from vllm_advisor.cli import main
 from vllm_advisor.sources.model_config import ModelConfig, model_config_from_document
 
 DATA = Path(__file__).parent.parent / "data" / "memory"
@@ -53,19 +52,18 @@ def predicted(document: dict[str, Any], flags: EngineFlags, **inputs: Any) -> Po
     return predict_pool(model_of(document), flags, PoolInputs(**inputs))
 
 
-def plan_text(*arguments: str) -> str:
-    """Return what ``plan`` prints."""
-    parser = argparse.ArgumentParser()
-    plan.add_arguments(parser)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert plan.run(parser.parse_args(arguments)) == 0
+def plan_text(*arguments: str, status: int = 0) -> str:
+    """Return what ``plan`` prints; it must end with a status, and one line on stderr unless that is 0."""
+    printed, problems = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(problems):
+        assert main(["plan", *arguments]) == status
+    assert len(problems.getvalue().splitlines()) == (1 if status else 0)
     return printed.getvalue()
 
 
-def plan_json(*arguments: str) -> dict[str, Any]:
+def plan_json(*arguments: str, status: int = 0) -> dict[str, Any]:
     """Return ``plan``'s answer."""
-    return json.loads(plan_text(*arguments, "--json"))
+    return json.loads(plan_text(*arguments, "--json", status=status))
 
 
 def saved(folder: Path, document: dict[str, Any]) -> str:

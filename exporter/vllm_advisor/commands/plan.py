@@ -17,7 +17,7 @@ from vllm_advisor.commands.plan_flags import (
     refuse_uneven_heads,
 )
 from vllm_advisor.commands.plan_text import plan_text
-from vllm_advisor.errors import InputError, UsageError
+from vllm_advisor.errors import EvidenceError, InputError, UsageError
 from vllm_advisor.sources.model_config import read_model_config
 from vllm_advisor.sources.startup_log import StartupReport, read_startup_log
 
@@ -50,7 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer; return 0, since wrong input is raised."""
+    """Answer.
+
+    Raises:
+        InputError: a file or a flag is wrong.
+        EvidenceError: a cap was to be worked out, and there is none; what there is has been printed.
+    """
     latency = _latency_ceiling(arguments) if arguments.sweep else None
     report = _report(arguments.startup_log) if arguments.startup_log else StartupReport()
     model = read_model_config(arguments.model_config)
@@ -62,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(answer.to_json(), indent=2))
     else:
         print(plan_text(answer, report))
+    if answer.lack:
+        raise EvidenceError(f"no --max-num-seqs: {answer.lack}")
     return 0
 
 

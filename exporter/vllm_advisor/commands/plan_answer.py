@@ -53,7 +53,7 @@ class PlanAnswer:
     max_concurrency: float | None
     memory_ceiling: int | None
     solved_memory_ceiling: int | None
-    latency_ceiling: int | None
+    latency: LatencyCeiling | None
     recommended_max_num_seqs: int | None
     binding: str
     engine_tokens: int | None
@@ -61,6 +61,21 @@ class PlanAnswer:
     diagnosis: Diagnosis | None
     state_slots: int | None
     notes: tuple[str, ...]
+
+    @property
+    def lack(self) -> str | None:
+        """Why there is no cap, where a GPU, a pool or a sweep was given to work one out from; else None."""
+        prediction, length = self.prediction, self.max_model_len
+        given = prediction.inputs.gpu_memory_bytes, prediction.blocks, self.latency
+        if self.recommended_max_num_seqs is not None or given == (None, None, None):
+            return None
+        if prediction.blocks is None:
+            return f"the pool cannot be sized without {prediction.missing}"
+        if length is None:
+            return "no --max-model-len is given, none follows from the model or the pool"
+        if not self.solved_memory_ceiling:
+            return f"the KV pool holds no sequence of {length:,} tokens"
+        return "the sweep does not cross the target"
 
     def to_json(self) -> dict[str, Any]:
         """Return the contract's keys, and a few more."""
@@ -75,7 +90,7 @@ class PlanAnswer:
             "kv_pool_tokens": self.tokens,
             "max_concurrency": _rounded(self.max_concurrency, 2),
             "memory_ceiling": self.memory_ceiling,
-            "latency_ceiling": self.latency_ceiling,
+            "latency_ceiling": self.latency.sequences if self.latency else None,
             "recommended_max_num_seqs": self.recommended_max_num_seqs,
             "binding": self.binding,
             "engine_tokens": self.engine_tokens,
@@ -115,7 +130,7 @@ def answer_plan(prediction: PoolPrediction, question: PlanQuestion) -> PlanAnswe
         max_concurrency=prediction.max_concurrency(length) if length else None,
         memory_ceiling=ceiling,
         solved_memory_ceiling=solved,
-        latency_ceiling=question.latency.sequences if question.latency else None,
+        latency=question.latency,
         recommended_max_num_seqs=recommended,
         binding=binding,
         engine_tokens=question.engine_tokens,

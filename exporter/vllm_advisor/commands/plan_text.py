@@ -42,7 +42,7 @@ def _flags(answer: PlanAnswer) -> Iterator[str]:
     yield f"--max-model-len    {_count(answer.max_model_len)}"
     yield f"--max-num-seqs     {_count(answer.recommended_max_num_seqs)}  ({answer.binding} binds)"
     yield f"memory ceiling     {_count(answer.memory_ceiling)} sequences of full length"
-    yield f"latency ceiling    {_count(answer.latency_ceiling)}"
+    yield f"latency ceiling    {_count(answer.latency.sequences if answer.latency else None)}"
 
 
 def _memory(prediction: PoolPrediction) -> Iterator[str]:
@@ -53,8 +53,9 @@ def _memory(prediction: PoolPrediction) -> Iterator[str]:
     for share in prediction.shares:
         yield _row(share.name, share.size)
     yield _row("KV pool", prediction.pool)
-    pool_bytes = max(0, prediction.pool.expected_bytes)
-    yield f"  Sets the pool without profiling: --kv-cache-memory-bytes {pool_bytes}"
+    pool_bytes = prediction.pool.expected_bytes
+    if pool_bytes > 0:
+        yield f"  Sets the pool without profiling: --kv-cache-memory-bytes {pool_bytes}"
     if prediction.shares:
         yield "  The smallest rank's pool rules. Activations follow --max-num-batched-tokens and"
         yield "  --max-num-seqs, since the engine profiles its largest batch."

@@ -56,14 +56,21 @@ def config_of(arguments: argparse.Namespace) -> AdvisorConfig:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay and print; return 1 where no deployment got a value for either flag."""
+    """Replay and print.
+
+    Raises:
+        InputError: a file or a flag is wrong.
+        EvidenceError: no deployment got a value for either flag; what there is has been printed.
+    """
     recommendations = replay(config_of(arguments), arguments.captures)
     if arguments.json:
         print(json.dumps(document(recommendations), allow_nan=False))
     else:
         for recommendation in recommendations:
             print_recommendation(recommendation)
-    return 0 if any(map(vllm_args, recommendations)) else 1
+    if not any(map(vllm_args, recommendations)):
+        raise EvidenceError("the evidence does not carry a number for either flag")
+    return 0
 
 
 def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendation]:
