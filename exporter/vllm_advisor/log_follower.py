@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
+
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import AccessLogConfig, AccessLogFormat
 from vllm_advisor.pipeline import DeploymentPipeline
-from vllm_advisor.sources.access_logs import LineReader, Logged, LogTail, Outcome
+from vllm_advisor.sources.access_logs import REJECTED, LineReader, Logged, LogTail, Outcome
 from vllm_advisor.sources.access_logs.recent import REMEMBERED, Recent
 from vllm_advisor.web.telemetry import Telemetry
 
@@ -18,6 +20,8 @@ __all__ = ["LogFollower"]
 
 _AT_ONCE_BYTES = 1 << 20
 """Read in one go, so that a stop never waits long."""
+
+log = structlog.get_logger()
 
 
 class LogFollower:
@@ -38,6 +42,7 @@ class LogFollower:
             for log in pipeline.config.access_logs
         }
         self._pushed = Recent(REMEMBERED)
+        self._reported: set[tuple[str, Outcome]] = set()
         self._closed = False
         self._following: asyncio.Task[None] | None = None
 
@@ -77,7 +82,7 @@ class LogFollower:
             for logged in await asyncio.to_thread(_read, reader, lines, now_seconds):
                 self._pipeline.observe_request(logged)
         outcomes = +reader.counts
-        _count(outcomes, telemetry)
+        self._count(outcomes, "pushed", telemetry)
         return outcomes
 
     def _like(self, form: AccessLogFormat) -> AccessLogConfig:
@@ -91,32 +96,42 @@ class LogFollower:
             tail.close()
 
     async def _follow(self, clock: SteadyClock, telemetry: Telemetry) -> None:
-        for tail in self._tails.values():
-            while await self._read(tail, clock.now_seconds(), telemetry):
+        for paths, tail in self._tails.items():
+            while await self._read(paths, tail, clock.now_seconds(), telemetry):
                 pass
 
-    async def _read(self, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
+    async def _read(self, paths: str, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
         """Read some lines; return whether there were any."""
-        reading = asyncio.create_task(self._take_in(tail, now_seconds, telemetry))
+        reading = asyncio.create_task(self._take_in(paths, tail, now_seconds, telemetry))
         return await asyncio.shield(reading)
 
-    async def _take_in(self, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
+    async def _take_in(self, paths: str, tail: LogTail, now_seconds: float, telemetry: Telemetry) -> bool:
         async with self.lock:
             before = tail.counts.copy()
             requests = await asyncio.to_thread(tail.poll, now_seconds, limit_bytes=_AT_ONCE_BYTES)
             for request in requests:
                 self._pipeline.observe_request(request)
         new = tail.counts - before
-        _count(new, telemetry)
+        self._count(new, paths, telemetry)
         return bool(new)
+
+    def _count(self, outcomes: Mapping[Outcome, int], paths: str, telemetry: Telemetry) -> None:
+        """Count lines, and tell the first time that some of these files cannot be used."""
+        for outcome, lines in outcomes.items():
+            telemetry.log_lines.labels(outcome).inc(lines)
+        for outcome in REJECTED:
+            if outcomes.get(outcome) and (paths, outcome) not in self._reported:
+                self._reported.add((paths, outcome))
+                log.warning(
+                    "access-log lines are left out, more of the kind are only counted",
+                    deployment=self._pipeline.config.name,
+                    files=paths.replace("\n", ", "),
+                    outcome=str(outcome),
+                    lines=outcomes[outcome],
+                )
 
 
 def _read(reader: LineReader, lines: bytes, now_seconds: float) -> list[Logged]:
     found = reader.read_block(lines, 0, now_seconds)
     reader.finish()
     return found
-
-
-def _count(outcomes: Mapping[Outcome, int], telemetry: Telemetry) -> None:
-    for outcome, lines in outcomes.items():
-        telemetry.log_lines.labels(outcome).inc(lines)

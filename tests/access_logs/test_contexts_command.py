@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +86,24 @@ def test_compressed_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_bytes(b"".join(map(pack, halves)) + pack(b"not json\n"))
     answer = contexts(capsys, path)
     assert (answer["requests"], answer["max"], answer["rejected_lines"]) == (59, 64, 1)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_standard_input_is_read(pack: Callable[[bytes], bytes]) -> None:
+    """What is piped in is read as a file is, packed or not."""
+    given = pack(b"".join(usage_line(prompt, 5) for prompt in range(1, 60)) + b"not json\n")
+    command = [sys.executable, "-m", "vllm_advisor", "contexts", "-", "--json"]
+    answer = json.loads(subprocess.run(command, input=given, capture_output=True, check=True).stdout)
+    assert (answer["requests"], answer["max"], answer["rejected_lines"]) == (59, 64, 1)
+
+
+def test_lines_from_the_future_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They do not count, since they would stretch the days that requests are told by."""
+    path, now_seconds = tmp_path / "a.jsonl", time.time()
+    dated = [usage_line(10, 1, now_seconds - 43_200 + 720 * number) for number in range(61)]
+    path.write_bytes(b"".join(dated) + usage_line(9000, 1, now_seconds + 1e9))
+    answer = contexts(capsys, path, "--quantile", "0.9", "--margin", "0", "--round-up-to", "10")
+    assert (answer["requests"], answer["max"], answer["rejected_lines"]) == (61, 11, 1)
 
 
 def test_parquet_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

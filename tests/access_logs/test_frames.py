@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from support.access_logs import log_config, read_lines, served, usage_line
+from support.access_logs import NOW_SECONDS, log_config, read_lines, served, usage_line
 from vllm_advisor.sources.access_logs import LineReader, Outcome
 
 STAMP = "2026-11-30T09:15:00.120123456Z"
@@ -65,7 +65,7 @@ def test_parts_without_end_take_bounded_memory() -> None:
     assert reader.counts[Outcome.BROKEN] >= 1
     assert len(reader.standing.opened) == 0
     reader.read(cri(b"", "F"), 0.0)
-    reader.read(cri(usage_line(1, 2)), 0.0)
+    reader.read(cri(usage_line(1, 2)), NOW_SECONDS)
     assert reader.counts[Outcome.SERVED] == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.access_logs import NOW_SECONDS, log_config, read_lines, served, usage_line
@@ -164,11 +165,25 @@ def test_a_pattern_names_its_fields() -> None:
     assert reader.counts[Outcome.BROKEN] == 1
 
 
-def test_times_that_cannot_be_are_of_now() -> None:
-    """A request without a time, or from the future, counts at the time it is read, and is counted as such."""
-    reader = LineReader(log_config())
-    lines = [usage_line(1, 1, NOW_SECONDS + 90_000), usage_line(1, 1, NOW_SECONDS - 5), b'{"usage": {}}']
-    lines.append(json.dumps({"usage": USAGE}).encode())
-    reader, requests = read_lines(lines, reader)
-    assert [one.time_seconds for one in requests] == [NOW_SECONDS, NOW_SECONDS - 5, NOW_SECONDS]
-    assert reader.clock_corrections == 1
+def test_a_request_without_a_time_is_of_now() -> None:
+    """The daemon reads lines as they are written, so that its own time is near enough."""
+    _, (request,) = read_lines([json.dumps({"usage": USAGE}).encode()])
+    assert request.time_seconds == NOW_SECONDS
+
+
+@pytest.mark.parametrize("way", ["one by one", "at once"])
+def test_lines_from_the_future_are_left_out(way: str) -> None:
+    """Clocks may differ by five minutes; a time beyond that is none, whichever way lines are read."""
+    reader, ahead = LineReader(log_config()), (-5, 299, 301, 90_000, 3e9)
+    lines = [usage_line(1, 1, NOW_SECONDS + seconds, request_id=f"{seconds}") for seconds in ahead] * 20
+    lines += [
+        usage_line(1, 1, NOW_SECONDS, request_id="301"),
+        usage_line(1, 1, NOW_SECONDS + 301, status=400),
+    ]
+    if way == "at once":
+        found = reader.read_block(b"".join(lines), 0, NOW_SECONDS)
+        times = {time for one in found for time in np.atleast_1d(one.time_seconds).tolist()}
+    else:
+        times = {one.time_seconds for one in read_lines(lines, reader)[1]}
+    assert times == {NOW_SECONDS - 5, NOW_SECONDS, NOW_SECONDS + 299}
+    assert reader.counts[Outcome.IN_FUTURE] == 3 * 20 + 1

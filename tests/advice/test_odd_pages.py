@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from support.advice_pages import TARGET, ScriptedEngine, Situation, codes, config_file, pages, replayed
+from support.advice_pages import (
+    TARGET,
+    ScriptedEngine,
+    Situation,
+    codes,
+    config_file,
+    logs,
+    pages,
+    replayed,
+)
 
 QUEUED = Situation(running=4, waiting=60, kv_used=0.1)
 RUNNING = "vllm:num_requests_running"
@@ -56,3 +66,18 @@ def test_tokens_without_their_times_are_no_latency(tmp_path: Path) -> None:
     assert recommendation.latency.curve == ()
     assert recommendation.max_num_seqs.configured == QUEUED.running
     assert "tpot_slo_missed" not in codes(recommendation)
+
+
+def test_a_replay_keeps_to_its_own_clock(tmp_path: Path) -> None:
+    """A log line without a time, or of a time to come, makes nothing of the capture old."""
+    lines = [json.dumps({"prompt": 1000, "output": 10, "ts": ts}) for ts in (None, time.time() + 1e8)]
+    log = tmp_path / "requests.jsonl"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    texts = list(pages(ScriptedEngine(), [(QUEUED, 300)]))
+    path = written(tmp_path, texts)
+    alone = replayed(config_file(tmp_path), [path])
+    logged = replayed(config_file(tmp_path, access_logs=logs(log)), [path])
+
+    assert logged.snapshot.context.requests == 1
+    assert logged.snapshot.now_seconds == alone.snapshot.now_seconds == texts[-1][0]
+    assert "evidence_stale" not in codes(logged)

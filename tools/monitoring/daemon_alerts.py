@@ -12,7 +12,7 @@ __all__ = ["DAEMON_ALERTS"]
 _UP = 'up{job=~".*vllm-advisor.*"}'
 
 _BAD_LINES = f"""\
-sum without (outcome) (rate(vllm_advisor_log_lines_total{{outcome=~"broken|too_long"}}[15m]))
+sum without (outcome) (rate(vllm_advisor_log_lines_total{{outcome=~"broken|too_long|in_future"}}[15m]))
 /
 (sum without (outcome) (rate(vllm_advisor_log_lines_total[15m])) > {LOG_LINES_MIN_PER_SECOND:g})
 > {LOG_LINES_BAD_RATIO:g}"""
@@ -47,8 +47,7 @@ DAEMON_ALERTS = (
         Severity.WARNING,
         "Access-log lines cannot be read.",
         "{{ $value | humanizePercentage }} of the access-log lines that {{ $labels.instance }} reads are "
-        "broken or "
-        "too long.",
+        "broken, too long or dated in the future.",
     ),
     Alert(
         "VllmAdvisorLogSilent",

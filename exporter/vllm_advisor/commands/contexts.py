@@ -17,16 +17,15 @@ from vllm_advisor.commands.flag_types import count
 from vllm_advisor.config import AccessLogConfig, ContextConfig
 from vllm_advisor.errors import EvidenceError, UsageError
 from vllm_advisor.evidence.lengths import ContextSnapshot
-from vllm_advisor.sources.access_logs import Outcome
+from vllm_advisor.sources.access_logs import REJECTED, Outcome
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `contexts`."""
-    parser.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="logs or traces; .gz, .zst and .parquet too"
-    )
+    told = "logs or traces; .gz, .zst and .parquet too; - is standard input"
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=told)
     parser.add_argument("--quantile", type=float, default=0.999, help="the percentile to fit (0.999)")
     parser.add_argument("--margin", type=float, default=0.25, help="added on top (0.25)")
     parser.add_argument("--round-up-to", type=int, default=1024, metavar="TOKENS", help="(1024)")
@@ -122,7 +121,7 @@ def _document(snapshot: ContextSnapshot, limit: ContextLimit, counts: Counter[Ou
         "p999": limit.p999,
         "max": snapshot.longest_tokens,
         "recommended_max_model_len": limit.max_model_len,
-        "rejected_lines": counts[Outcome.BROKEN] + counts[Outcome.TOO_LONG],
+        "rejected_lines": sum(counts[outcome] for outcome in REJECTED),
     }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from vllm_advisor.commands.answer import print_recommendation
 from vllm_advisor.config import AdvisorConfig, config_for_target, load_config
 from vllm_advisor.errors import EvidenceError, UsageError
 from vllm_advisor.pipeline import DeploymentPipeline
-from vllm_advisor.sources.access_logs import LoggedRequest, read_requests
+from vllm_advisor.sources.access_logs import FUTURE_SECONDS, LoggedRequest, read_requests
 from vllm_advisor.sources.capture import read_captures
 from vllm_advisor.sources.page import PageReader
 from vllm_advisor.web.recommendation_json import document, vllm_args
@@ -81,9 +83,8 @@ def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendati
         EvidenceError: no page of the captures is an engine's.
     """
     pipelines = [DeploymentPipeline(deployment) for deployment in config.deployments]
-    reader, engine_pages = PageReader(), 0
+    reader, engine_pages, now_seconds = PageReader(), 0, 0.0
     logged = deque(_logged(pipelines))
-    now_seconds = logged[-1].time_seconds if logged else 0.0
     for captured in read_captures(captures):
         while logged and logged[0].time_seconds <= captured.time_seconds:
             logged.popleft().observe()
@@ -93,10 +94,9 @@ def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendati
             pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
             engine_pages += bool(page.engines)
         now_seconds = max(now_seconds, captured.time_seconds)
-    for one in logged:
-        one.observe()
     if not engine_pages:
         raise EvidenceError("no page of the captures shows an engine of the configuration")
+    now_seconds = _take_later(logged, now_seconds)
     return [pipeline.recommend(now_seconds) for pipeline in pipelines]
 
 
@@ -110,6 +110,22 @@ class _Logged:
         self.pipeline.observe_request(self.request)
 
 
+def _take_later(logged: Iterable[_Logged], last_page_seconds: float) -> float:
+    """Take in what was logged after the last page, and at no known time; return when the newest was.
+
+    What is dated after both the last page and today, by more than clocks differ, is left out.
+    """
+    latest_seconds = max(last_page_seconds, time.time()) + FUTURE_SECONDS
+    newest_seconds = last_page_seconds
+    for one in logged:
+        if one.time_seconds <= latest_seconds:
+            newest_seconds = max(newest_seconds, one.time_seconds)
+            one.observe()
+        elif math.isinf(one.time_seconds):
+            replace(one, request=replace(one.request, time_seconds=newest_seconds)).observe()
+    return newest_seconds
+
+
 def _pipeline_of(target: str, pipelines: Sequence[DeploymentPipeline]) -> DeploymentPipeline | None:
     """Return the deployment that lists a target; an only deployment takes every page."""
     if len(pipelines) == 1:
@@ -119,12 +135,12 @@ def _pipeline_of(target: str, pipelines: Sequence[DeploymentPipeline]) -> Deploy
 
 
 def _logged(pipelines: Sequence[DeploymentPipeline]) -> list[_Logged]:
-    """Read every deployment's logs, in the order of their times."""
+    """Read every deployment's logs, in the order of their times, what has none at the end."""
     found = [
         _Logged(request.time_seconds, pipeline, request)
         for pipeline in pipelines
         for log in pipeline.config.access_logs
-        for request in read_requests(log)
+        for request in read_requests(log, now_seconds=math.inf)
         if request.time_seconds is not None
     ]
     return sorted(found, key=attrgetter("time_seconds"))

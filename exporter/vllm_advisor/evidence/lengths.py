@@ -29,8 +29,8 @@ class ContextLengths:
     """Rolling context lengths of one deployment.
 
     Observations carry their own time; those older than the window at the last snapshot are counted as late
-    and left out. One from the future stays until the window has passed it: whoever reads a log corrects what
-    its clock cannot have meant.
+    and left out. One from the future stays until the window has passed it: whoever reads a log leaves out
+    what is too far ahead.
 
     Args:
         window_seconds: how far back lengths count; infinite for all there is.

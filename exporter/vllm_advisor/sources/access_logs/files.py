@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import gzip
 import io
+import os
 import sys
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import zstandard
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 PACKED_SUFFIXES = frozenset({".gz", ".zst"})
+_STANDARD_INPUT = "-"
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def find_files(paths: tuple[str, ...]) -> list[Path]:
@@ -49,14 +52,25 @@ def find_files(paths: tuple[str, ...]) -> list[Path]:
     return [path for _, path in sorted(changed)]
 
 
-def open_log(path: Path) -> io.BufferedIOBase:
-    """Open a file for reading what it holds, decompressed by its name: .gz, .zst or neither."""
-    if path.suffix == ".gz":
-        return gzip.open(path)
-    file = path.open("rb")
-    if path.suffix == ".zst":
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
-    return file
+@contextmanager
+def open_log(path: Path) -> Iterator[io.BufferedIOBase]:
+    """Open a file for what it holds, unpacked: .gz and .zst by name, standard input (``-``) by its start."""
+    with os.fdopen(os.dup(0), "rb") if str(path) == _STANDARD_INPUT else path.open("rb") as file:
+        packing = _packing_of(file) if str(path) == _STANDARD_INPUT else path.suffix
+        if packing == ".gz":
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        elif packing == ".zst":
+            reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            with io.BufferedReader(reader) as unpacked:
+                yield unpacked
+        else:
+            yield file
+
+
+def _packing_of(file: io.BufferedReader) -> str | None:
+    start = file.peek(len(_ZSTD))
+    return ".gz" if start.startswith(_GZIP) else ".zst" if start.startswith(_ZSTD) else None
 
 
 def read_file(path: Path, reader: LineReader) -> Iterator[Logged]:
@@ -104,13 +118,19 @@ def line_start(path: Path, offset: int) -> int:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
-def read_requests(log: AccessLogConfig) -> Iterator[LoggedRequest]:
+def read_requests(log: AccessLogConfig, *, now_seconds: float | None = None) -> Iterator[LoggedRequest]:
     """Read every file of some access logs as they are now, request by request.
+
+    Args:
+        log: which files, and what they are.
+        now_seconds: epoch seconds, those of the wall clock unless given; infinite where they say nothing of
+            the lines.
 
     Raises:
         InputError: a file cannot be read.
     """
-    recent, now_seconds = Recent(REMEMBERED), time.time()
+    recent = Recent(REMEMBERED)
+    now_seconds = time.time() if now_seconds is None else now_seconds
     for path in find_files(log.paths):
         reader = LineReader(log, recent)
         for block in _blocks(path, reader):

@@ -20,11 +20,11 @@ from vllm_advisor.sources.access_logs.records import Record, is_server_line
 from vllm_advisor.sources.access_logs.request import Logged, LoggedRequest, Outcome, Place
 from vllm_advisor.sources.access_logs.values import MISSING, BrokenLineError
 
-__all__ = ["LineReader", "Standing"]
+__all__ = ["FUTURE_SECONDS", "LineReader", "Standing"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_FUTURE_SECONDS = 300.0
-"""A time further ahead than this is a wrong clock's."""
+FUTURE_SECONDS = 300.0
+"""A time further ahead than this is no clock's that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ class LineReader:
     ) -> None:
         self.counts: Counter[Outcome] = Counter() if counts is None else counts
         self.lines = 0
-        self.clock_corrections = 0
         self.log = log
         self._recent = Recent(REMEMBERED) if recent is None else recent
         self._framer = Framer(LINE_LIMIT_BYTES)
@@ -105,7 +104,7 @@ class LineReader:
                         self._parser.parse(text, place)
 
     def read(self, line: bytes, now_seconds: float, place: Place | None = None) -> list[LoggedRequest]:
-        """Read one line; what has no time of its own, or one that cannot be, is of now.
+        """Read one line; what has no time of its own is of now.
 
         Args:
             line: with or without its newline.
@@ -138,9 +137,7 @@ class LineReader:
         left = block
         while left:
             if self._alike is not None:
-                served, left = self._alike.read(
-                    left, self._recent, now_seconds, now_seconds + _FUTURE_SECONDS
-                )
+                served, left = self._alike.read(left, self._recent, now_seconds, now_seconds + FUTURE_SECONDS)
                 found += served
                 requests = sum(one.requests for one in served)
                 self.lines += requests
@@ -215,9 +212,11 @@ class LineReader:
             return Outcome.OTHER
         if not self._is_ours(record, request.model):
             return Outcome.OTHER_DEPLOYMENT
+        if request.time_seconds is not None and request.time_seconds > now_seconds + FUTURE_SECONDS:
+            return Outcome.IN_FUTURE
         if request.outcome is Outcome.SERVED and self._is_repeated(look_up(record, rules.fields.id)):
             return Outcome.DUPLICATE
-        return self._at_its_time(request, now_seconds)
+        return request if request.time_seconds is not None else replace(request, time_seconds=now_seconds)
 
     def _is_ours(self, record: Mapping[str, Any], model: str | None) -> bool:
         models = self.log.models
@@ -229,13 +228,6 @@ class LineReader:
         if names is MISSING or not names:
             return False
         return self._recent.seen(names if isinstance(names, tuple) else (str(names),))
-
-    def _at_its_time(self, request: LoggedRequest, now_seconds: float) -> LoggedRequest:
-        time_seconds = request.time_seconds
-        if time_seconds is not None and time_seconds <= now_seconds + _FUTURE_SECONDS:
-            return request
-        self.clock_corrections += time_seconds is not None
-        return replace(request, time_seconds=now_seconds)
 
 
 def _stripped(line: bytes) -> bytes:

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Logged", "LoggedRequest", "Outcome", "Place", "ServedBlock"]
+__all__ = ["REJECTED", "Logged", "LoggedRequest", "Outcome", "Place", "ServedBlock"]
 
 Place = tuple[int, int]
 """Where a line is in its file: offset and length in bytes."""
@@ -38,6 +38,12 @@ class Outcome(StrEnum):
     """Cut, garbled, or with counts that cannot be."""
     TOO_LONG = "too_long"
     """Over the line limit."""
+    IN_FUTURE = "in_future"
+    """Dated further ahead than clocks differ, so that nobody knows when it was."""
+
+
+REJECTED = (Outcome.BROKEN, Outcome.TOO_LONG, Outcome.IN_FUTURE)
+"""What becomes of lines that should have told of a request and cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)

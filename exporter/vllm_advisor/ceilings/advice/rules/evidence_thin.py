@@ -32,7 +32,9 @@ def _lengths(case: Case) -> str | None:
         return None
     requests, needed = case.snapshot.context.requests, requests_needed(quantile)
     if requests < needed:
-        return f"{requests:,} requests of the {needed:,} that the {quantile:g} quantile needs"
+        without = case.snapshot.context.without_usage
+        more = f" ({without:,} more were logged without token counts)" if without else ""
+        return f"{requests:,} requests of the {needed:,} that the {quantile:g} quantile needs{more}"
     return case.context.reason
 
 
