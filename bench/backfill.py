@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
@@ -97,9 +98,9 @@ def _numbers(name: str, value: float, past: Past) -> list[str]:
     return [repr(value)] * len(past.busy)
 
 
-def write_blocks(folder: Path, engines: int, hours: float) -> Path:
-    """Write the blocks that Prometheus serves, text for one at a time; return their folder."""
-    text, blocks = folder / "past.om", folder / "blocks"
+def write_blocks(blocks: Path, engines: int, hours: float) -> None:
+    """Write the blocks that Prometheus serves, text for one at a time."""
+    text, part = blocks.with_suffix(".om"), blocks.with_suffix(".part")
     past = pasts(engines, hours, int(time.time()) - 60)
     first_block, last_block = past[0].times_seconds[[0, -1]] // _BLOCK_SECONDS
     for block in range(first_block, last_block + 1):
@@ -107,17 +108,24 @@ def write_blocks(folder: Path, engines: int, hours: float) -> Path:
         with text.open("w", encoding="utf-8") as file:
             file.writelines(openmetrics([one.between(*span) for one in past]))
             file.write("# EOF\n")
-        command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=18h"]
-        subprocess.run([*command, "openmetrics", text, blocks], check=True, capture_output=True)
+        command = ["promtool", "tsdb", "create-blocks-from", f"--max-block-duration={_BLOCK_SECONDS}s"]
+        subprocess.run([*command, "openmetrics", text, part], check=True, capture_output=True)
     text.unlink()
-    return blocks
+    part.rename(blocks)
 
 
-def write_advisor(folder: Path, store: str, hours: float) -> Path:
+def first_seconds(blocks: Path) -> float:
+    """Return the time of the first sample."""
+    metas = (json.loads(path.read_text(encoding="utf-8")) for path in blocks.glob("*/meta.json"))
+    return float(min(meta["minTime"] for meta in metas)) / 1000
+
+
+def write_advisor(folder: Path, store: str, since_seconds: float) -> Path:
     """Write the advisor's configuration: one deployment over the store, as far back as that reaches."""
+    window = f"{math.ceil((time.time() - since_seconds) / 60)}m"
     source = {"url": store, "selector": '{job="vllm"}'}
     deployment = {"name": "chat", "engine": {"max_num_seqs": 256}, "prometheus": source}
-    deployment["context"] = {"window": f"{round(hours * 60)}m"}
+    deployment["context"] = {"window": window}
     path = folder / "advisor.yml"
     path.write_text(json.dumps({"storage": {"path": "data"}, "deployments": [deployment]}), encoding="utf-8")
     return path
@@ -146,16 +154,17 @@ def used(before: Usage, after: Usage) -> str:
     return f"{cpu_seconds:9.2f}{after.peak_resident_bytes / 1e6:10.1f}"
 
 
-def measure(folder: Path, engines: int, hours: float) -> bool:
+def measure(folder: Path, blocks: Path, engines: int, hours: float) -> bool:
     """Run both; print what each took, and tell whether the target was met."""
-    blocks = write_blocks(folder, engines, hours)
+    if not blocks.exists():
+        write_blocks(blocks, engines, hours)
     store_port, own_port = free_ports(2)
     store, own = f"http://127.0.0.1:{store_port}", f"http://127.0.0.1:{own_port}"
     (folder / "prometheus.yml").write_text("{}", encoding="utf-8")
     prometheus = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={blocks}"]
     prometheus += [f"--web.listen-address=127.0.0.1:{store_port}", "--log.level=error"]
     advisor = [sys.executable, "-m", "vllm_advisor", "serve", "--log.format=json"]
-    advisor += [f"--config.file={write_advisor(folder, store, hours)}"]
+    advisor += [f"--config.file={write_advisor(folder, store, first_seconds(blocks))}"]
     advisor += [f"--web.listen-address=127.0.0.1:{own_port}"]
     with ExitStack() as programs:
         server = programs.enter_context(running(prometheus, folder / "prometheus.log"))
@@ -184,9 +193,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engines", type=int, default=100)
     parser.add_argument("--hours", type=float, default=2.0)
+    parser.add_argument("--blocks", type=Path, help="written if not there, and kept")
     arguments = parser.parse_args()
     with TemporaryDirectory(prefix="bench-backfill-") as folder:
-        return 0 if measure(Path(folder), arguments.engines, arguments.hours) else 1
+        blocks = arguments.blocks or Path(folder) / "blocks"
+        return 0 if measure(Path(folder), blocks, arguments.engines, arguments.hours) else 1
 
 
 if __name__ == "__main__":
