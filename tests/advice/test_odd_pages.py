@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from support.advice_pages import (
     pages,
     replayed,
 )
+from vllm_advisor.web.recommendation_json import document
 
 QUEUED = Situation(running=4, waiting=60, kv_used=0.1)
+RISING = Situation(running=8), Situation(running=24)
 RUNNING = "vllm:num_requests_running"
 
 
@@ -81,3 +84,39 @@ def test_a_replay_keeps_to_its_own_clock(tmp_path: Path) -> None:
     assert logged.snapshot.context.requests == 1
     assert logged.snapshot.now_seconds == alone.snapshot.now_seconds == texts[-1][0]
     assert "evidence_stale" not in codes(logged)
+
+
+@pytest.mark.parametrize("value", ["-5", "1e300", "+Inf", "NaN"])
+def test_a_counter_that_cannot_be_is_none(tmp_path: Path, value: str) -> None:
+    """One page with such a number comes to what one without it does, and the answer is still JSON."""
+    name, script = "vllm:generation_tokens_total", [(RISING[0], 600), (RISING[1], 600)]
+    texts = list(pages(ScriptedEngine(), script))
+    at, page = texts[60]
+    odd, lacking = list(texts), list(texts)
+    odd[60] = at, re.sub(rf"(?m)^({name}\S*) .*$", rf"\1 {value}", page)
+    lacking[60] = at, without(page, name)
+    answers = [
+        json.dumps(document([replayed(config_file(tmp_path), [written(tmp_path, one)])]), allow_nan=False)
+        for one in (odd, lacking)
+    ]
+
+    assert value in odd[60][1]
+    assert answers[0] == answers[1]
+
+
+def test_another_model_in_an_engines_place_is_another_engine(tmp_path: Path) -> None:
+    """Its counters may be higher than those before: nothing is compared, and the curve starts anew."""
+    first = list(pages(ScriptedEngine(), [(RISING[0], 600)]))
+    engine = ScriptedEngine()
+    other = [
+        (at + 605, text.replace('model_name="llama"', 'model_name="qwen"'))
+        for at, text in pages(engine, [(RISING[1], 1800)])
+        if engine.counters["decode_seconds"] > 20_000
+    ]
+    config = config_file(tmp_path)
+    both, alone = (replayed(config, [written(tmp_path, texts)]) for texts in (first + other, other))
+
+    assert both.snapshot.model_name == "qwen"
+    assert both.latency == alone.latency
+    assert (both.latency.observed_to or 0) > RISING[0].running
+    assert both.snapshot.occupancy == alone.snapshot.occupancy

@@ -83,7 +83,7 @@ def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendati
         EvidenceError: no page of the captures is an engine's.
     """
     pipelines = [DeploymentPipeline(deployment) for deployment in config.deployments]
-    reader, engine_pages, now_seconds = PageReader(), 0, 0.0
+    reader, seen, now_seconds = PageReader(), set[DeploymentPipeline](), 0.0
     logged = deque(_logged(pipelines))
     for captured in read_captures(captures):
         while logged and logged[0].time_seconds <= captured.time_seconds:
@@ -91,10 +91,12 @@ def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendati
         pipeline = _pipeline_of(captured.target, pipelines)
         if pipeline is not None:
             page = reader.read(captured.text, captured.target)
-            pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
-            engine_pages += bool(page.engines)
+            restarted = pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
+            if page.engines and (restarted or pipeline not in seen):
+                seen.add(pipeline)
+                pipeline.settle(captured.time_seconds)
         now_seconds = max(now_seconds, captured.time_seconds)
-    if not engine_pages:
+    if not seen:
         raise EvidenceError("no page of the captures shows an engine of the configuration")
     now_seconds = _take_later(logged, now_seconds)
     return [pipeline.recommend(now_seconds) for pipeline in pipelines]

@@ -142,7 +142,8 @@ class DeploymentEvidence:
 
         What happened between pages becomes evidence later, in the order of time: when someone looks at it, or
         when there is much of it. Many intervals at once cost little more than one. A page no newer than the
-        last of its engine says nothing that did not count already.
+        last of its engine says nothing that did not count already; nor is one compared with that of another
+        model, or of other flags, in the same place.
         """
         restarted = False
         for series in engines:
@@ -153,6 +154,8 @@ class DeploymentEvidence:
             if not len(series.time_seconds):
                 continue
             engine = self._engines[engine_id] = self._engine(target, series, before)
+            if before is not None and _differ(before.signature, engine.signature):
+                restarted, before = True, None
             restarted |= self._follow(engine_id, before, engine, series)
             self._saw(float(series.time_seconds[-1]))
         return restarted

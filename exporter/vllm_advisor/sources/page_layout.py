@@ -26,6 +26,8 @@ _SAMPLE = re.compile(
 )
 _LABEL = re.compile(rb"[ \t,]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*\"((?:[^\"\\]|\\.)*)\"")
 _NO_LABELS: Mapping[str, str] = {}
+_LARGEST = 2.0**53
+"""Of anything an engine counts or measures: beyond it a counter would no longer move by one."""
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -126,7 +128,7 @@ class Layout:
             numbers = [float(lines[line][offset:]) for line, offset in self.wanted]
         except ValueError:
             numbers = [_number(lines[line][offset:]) for line, offset in self.wanted]
-        if math.isnan(sum(numbers)):
+        if not 0 <= sum(numbers) <= _LARGEST:
             problems |= {Problem.MALFORMED}
         return Page(tuple(_sample(plan, numbers) for plan in self.engines), problems)
 
@@ -328,7 +330,7 @@ def _sample(plan: _EnginePlan, numbers: list[float]) -> EngineSample:
             value = numbers[one.slots[0]]
         else:
             value = (max if one.greatest else sum)(numbers[slot] for slot in one.slots)
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, float) and not 0 <= value <= _LARGEST:
             value = None
         values[one.name] = value
     if "awake" in values:
@@ -339,7 +341,7 @@ def _sample(plan: _EnginePlan, numbers: list[float]) -> EngineSample:
 def _histogram(one: _Field, numbers: list[float]) -> Histogram | None:
     counts = tuple([numbers[slot] for slot in one.slots])
     total, count = numbers[one.total_slot or 0], numbers[one.count_slot or 0]
-    if not math.isfinite(sum(counts) + total + count):
+    if not (0 <= sum(counts) + total + count <= _LARGEST and min(*counts, total, count) >= 0):
         return None
     return Histogram(one.bounds, counts, total, count)
 
@@ -366,7 +368,7 @@ def _series(plan: _EnginePlan, time_seconds: Floats, numbers: Floats, engines_on
     for column, one in plan.columns.joined.items():
         joined = numbers[:, one.slots]
         series[:, column] = joined.max(axis=1) if one.greatest else joined.sum(axis=1)
-    series[~np.isfinite(series)] = np.nan
+    series[~((series >= 0) & (series <= _LARGEST))] = np.nan
     series[:, NUMBERS.index("awake")] = series[:, NUMBERS.index("awake")] != 0
     for histogram in columns_of(plan.bounds):
         series[np.isnan(series[:, histogram]).any(axis=1), histogram] = np.nan
