@@ -54,3 +54,13 @@ def test_a_capture_comes_through_a_pipe(content: bytes) -> None:
     done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=True)
 
     assert done.stdout == b"[1.0, 2.5]\n"
+
+
+@pytest.mark.parametrize("time", ["NaN", "Infinity", "1e400", "-5", "true", '"1.0"', "1764547200000", "null"])
+def test_a_time_that_is_none_names_its_line(time: str, tmp_path: Path) -> None:
+    """Also one in milliseconds, which would set every page of the capture thousands of years apart."""
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(LINES + f'{{"ts": {time}, "text": "a 1"}}\n'.encode())
+
+    with pytest.raises(InputError, match=r"pages\.jsonl:3: expected \{\"ts\": <Unix seconds>"):
+        list(read_captures([path]))

@@ -20,6 +20,8 @@ __all__ = ["CapturedPage", "read_captures"]
 
 _UNNAMED_TARGET = "capture"
 _GZIP = b"\x1f\x8b"
+_LATEST_SECONDS = 1e11
+"""In the year 5138; more is not in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,15 @@ def _unpacked(file: BufferedReader) -> AbstractContextManager[Iterable[bytes]]:
 def _page(line: bytes, path: Path, number: int) -> CapturedPage:
     try:
         record = json.loads(line)
-        return CapturedPage(
-            float(record["ts"]), str(record.get("target", _UNNAMED_TARGET)), record["text"].encode()
-        )
+        target, text = str(record.get("target", _UNNAMED_TARGET)), record["text"].encode()
+        return CapturedPage(_seconds(record["ts"]), target, text)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         expected = 'expected {"ts": <Unix seconds>, "target": "<url>", "text": "<page>"}'
         raise InputError(expected, path=path, line=number) from error
+
+
+def _seconds(value: object) -> float:
+    """Read a time, which is a number that a clock can show."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST_SECONDS:
+        raise ValueError("no time")
+    return float(value)
