@@ -103,3 +103,16 @@ def test_a_page_that_comes_late_counts_for_nothing() -> None:
     assert not any(evidence.observe_page("one", time_seconds, [page]) for time_seconds, page in pages)
     assert evidence.snapshot(20.0).occupancy.observed_seconds == 20.0
     assert evidence.snapshot(20.0).latency.stretches.tokens.sum() == pytest.approx(300.0)
+
+
+@pytest.mark.parametrize(
+    "increases",
+    [{"itl_sum": 5 * 20_000.0}, {"generation_tokens": 5 * 2e7}],
+    ids=["more sequences than any cap", "more tokens than any engine puts out"],
+)
+def test_what_no_engine_can_do_is_another_ones_page(increases: dict[str, float]) -> None:
+    """Two engines behind one address take turns, and the one that is longer up seems to have done it all."""
+    far_ahead = replace(LATER, **{name: getattr(LATER, name) + more for name, more in increases.items()})
+
+    assert says_nothing(between([(1000.0, EARLIER), (1005.0, far_ahead)]))
+    assert not says_nothing(between([(1000.0, EARLIER), (1005.0, LATER)]))

@@ -24,6 +24,11 @@ __all__ = [
     "totals",
 ]
 
+_MOST_SEQUENCES = 16_384
+"""Decoding on one engine at once: sixteen times the highest default of --max-num-seqs."""
+_MOST_TOKENS_A_SECOND = 1e7
+"""Put out by one engine."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LengthCounts:
@@ -55,7 +60,8 @@ class Intervals:
 
     Columns: ``*_seconds`` are seconds, ``*_tokens`` tokens, the rest counts; what the pages lack is 0 for an
     increase and NaN for a level. Levels (running, waiting, KV) are those of the later page. Where nothing can
-    be compared (over a restart, a gap, no time) nothing increased, no level is known, and none was awake.
+    be compared (over a restart, a gap, no time, or more than an engine can do) nothing increased, no level is
+    known, and none was awake.
 
     Args:
         engine_ids: whose intervals they are.
@@ -165,6 +171,12 @@ def counters_fell(before: Floats, after: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.less(after[..., counters], before[..., counters]).any(axis=-1))
 
 
+def _cannot_be(increases: Floats, seconds: Floats) -> NDArray[np.bool_]:
+    """Tell in which intervals no engine can have done as much: another one's page, or a number gone wrong."""
+    decoding, tokens = (increases[:, COUNTERS.index(name)] for name in ("itl_sum", "generation_tokens"))
+    return np.asarray((decoding > _MOST_SEQUENCES * seconds) | (tokens > _MOST_TOKENS_A_SECOND * seconds))
+
+
 def intervals_of(pages: Sequence[Pages], longest_seconds: float) -> Iterator[Intervals]:
     """Yield what happened between pages, by time and then by engine; at once as many as are of one make.
 
@@ -235,6 +247,7 @@ def _between(pairs: _Pairs, longest_seconds: float) -> Intervals:
     seconds = pairs.end_seconds - pairs.start_seconds
     unknown = (seconds <= 0) | (seconds > longest_seconds) | ~pairs.counts | counters_fell(before, after)
     increases = after - before
+    unknown |= _cannot_be(increases, seconds)
     increases[unknown] = np.nan
     columns = columns_of(pairs.bounds)
     ttft, prompt_lengths, generation_lengths = (
