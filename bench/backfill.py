@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -36,11 +37,18 @@ _BLOCK_SECONDS = 18 * 3600
 """The longest block of a Prometheus that keeps 15 days, as by default."""
 _ROUND_SHARE = 0.1
 """Of the page's counts, which a busy engine adds every round."""
+_SLOWNESS_IDLE = 0.4
+_SLO_TPOT = "75ms"
+"""Met up to two thirds of the sequences that a busy engine runs."""
+_LOGGED_EVERY_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Past:
-    """How busy an engine was at each of its pages, and what that had come to by then."""
+    """How busy an engine was at each of its pages, and what it had done and spent its time on by then.
+
+    A busier engine needs longer for each token: less gets done in the same time.
+    """
 
     times_seconds: NDArray[np.int64]
     busy: Floats
@@ -62,8 +70,8 @@ def pasts(engines: int, hours: float, end_seconds: int) -> list[Past]:
     for engine in range(engines):
         busy = 0.5 + 0.45 * np.sin(2 * np.pi * (times / _DAY_SECONDS + engine / engines))
         busy *= random.uniform(0.8, 1.2, rounds)
-        spent = np.cumsum(busy * random.uniform(0.9, 1.1, rounds))
-        result.append(Past(times, busy, np.cumsum(busy), spent))
+        slowness = (_SLOWNESS_IDLE + (1 - _SLOWNESS_IDLE) * busy) * random.uniform(0.9, 1.1, rounds)
+        result.append(Past(times, busy, np.cumsum(busy / slowness), np.cumsum(busy)))
     return result
 
 
@@ -120,12 +128,24 @@ def first_seconds(blocks: Path) -> float:
     return float(min(meta["minTime"] for meta in metas)) / 1000
 
 
+def write_log(path: Path, since_seconds: float) -> dict[str, Any]:
+    """Write an access log as old as the blocks; return its configuration."""
+    times = np.arange(since_seconds, time.time(), _LOGGED_EVERY_SECONDS).tolist()
+    lengths = np.random.default_rng(0).integers((20, 10), (240, 150), (len(times), 2)).tolist()
+    with path.open("w", encoding="utf-8") as file:
+        for moment, (prompt, output) in zip(times, lengths, strict=True):
+            file.write(json.dumps({"ts": moment, "prompt": prompt, "output": output, "status": 200}) + "\n")
+    fields = {"time": "ts", "prompt_tokens": "prompt", "completion_tokens": "output", "status": "status"}
+    return {"paths": [path.name], "format": "json", "fields": fields}
+
+
 def write_advisor(folder: Path, store: str, since_seconds: float) -> Path:
     """Write the advisor's configuration: one deployment over the store, as far back as that reaches."""
     window = f"{math.ceil((time.time() - since_seconds) / 60)}m"
     source = {"url": store, "selector": '{job="vllm"}'}
-    deployment = {"name": "chat", "engine": {"max_num_seqs": 256}, "prometheus": source}
-    deployment["context"] = {"window": window}
+    deployment: dict[str, Any] = {"name": "chat", "engine": {"max_num_seqs": 256}, "prometheus": source}
+    deployment |= {"context": {"window": window}, "slo": {"tpot": _SLO_TPOT}}
+    deployment["access_logs"] = [write_log(folder / "access.jsonl", since_seconds)]
     path = folder / "advisor.yml"
     path.write_text(json.dumps({"storage": {"path": "data"}, "deployments": [deployment]}), encoding="utf-8")
     return path
