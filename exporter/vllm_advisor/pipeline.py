@@ -12,7 +12,7 @@ from vllm_advisor.ceilings.published import Published
 from vllm_advisor.ceilings.recommendation import Recommendation, recommend
 from vllm_advisor.ceilings.what_if import Change, Supposed, what_if
 from vllm_advisor.config import DeploymentConfig, EngineConfig
-from vllm_advisor.evidence.deployment import DeploymentEvidence, DeploymentSnapshot
+from vllm_advisor.evidence.deployment import DeploymentEvidence, DeploymentSnapshot, Succession
 from vllm_advisor.sources.access_logs import Logged
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.engine_sample import EngineSample
@@ -48,8 +48,8 @@ class DeploymentPipeline:
         """The measured sweep to use where traffic does not settle the latency ceiling."""
         return self.uploaded_sweep or self._configured_sweep
 
-    def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> bool:
-        """Take in one page; return whether an engine on it had restarted."""
+    def observe_page(self, target: str, time_seconds: float, engines: Iterable[EngineSample]) -> Succession:
+        """Take in one page; return how it follows the last of its target."""
         return self.evidence.observe_page(target, time_seconds, engines)
 
     def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> None:

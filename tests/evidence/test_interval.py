@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support.intervals import between
-from vllm_advisor.evidence.deployment import DeploymentEvidence
+from vllm_advisor.evidence.deployment import DeploymentEvidence, Succession
 from vllm_advisor.evidence.intervals import Intervals
 from vllm_advisor.sources.engine_sample import EngineSample, Histogram
+from vllm_advisor.sources.page import PageReader
 
 BOUNDS = (10.0, 100.0, float("inf"))
 EARLIER = EngineSample(
@@ -62,11 +64,26 @@ def test_littles_law_gives_concurrency_and_tpot() -> None:
     assert interval.prompt_lengths.counts.tolist() == [[0.0, 2.0, 2.0]]
 
 
-def test_nothing_is_compared_over_a_restart() -> None:
-    """Any counter that fell means another life of the engine."""
-    fresh = replace(LATER, itl_sum=1.0)
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LATER, itl_sum=1.0),
+        replace(LATER, created_seconds=950.5),
+        replace(LATER, created_seconds=880.0),
+    ],
+)
+def test_nothing_is_compared_over_a_restart(other: EngineSample) -> None:
+    """Another life of the engine, or another engine: a counter fell, or counts from another moment."""
+    earlier = replace(EARLIER, created_seconds=900.0)
 
-    assert says_nothing(between([(1000.0, EARLIER), (1005.0, fresh)]))
+    assert says_nothing(between([(1000.0, earlier), (1005.0, other)]))
+
+
+def test_a_start_that_only_one_page_tells_is_no_restart() -> None:
+    """A page without it is compared all the same."""
+    earlier = replace(EARLIER, created_seconds=900.0)
+
+    assert between([(1000.0, earlier), (1005.0, LATER)]).steps == 80.0
 
 
 def test_nothing_is_compared_when_time_did_not_advance() -> None:
@@ -116,3 +133,21 @@ def test_what_no_engine_can_do_is_another_ones_page(increases: dict[str, float])
 
     assert says_nothing(between([(1000.0, EARLIER), (1005.0, far_ahead)]))
     assert not says_nothing(between([(1000.0, EARLIER), (1005.0, LATER)]))
+
+
+def test_two_real_engines_behind_one_address_are_told_apart(data: Path) -> None:
+    """By when they began to count, though no counter falls from the one to the other.
+
+    Two captures of engines that started two seconds apart take turns; what each did alone counts.
+    """
+    names = ("metrics-mid-llama-tiny-pool-preempting.prom", "metrics-mid-llama-max-num-seqs-4-waiting.prom")
+    texts = [(data / "pages" / name).read_bytes() for name in names]
+    evidence, reader = DeploymentEvidence(86400.0), PageReader()
+    followed = [
+        evidence.observe_page("one", 15.0 * index, reader.read(texts[which], "one").engines)
+        for index, which in enumerate((0, 1, 1, 0))
+    ]
+
+    assert followed == [Succession.SAME, Succession.RESTARTED, Succession.SAME, Succession.IN_TURNS]
+    assert evidence.snapshot(60.0).context.requests == 0
+    assert evidence.snapshot(60.0).occupancy.observed_seconds == 15.0

@@ -17,6 +17,7 @@ from vllm_advisor.ceilings.recommendation import Recommendation
 from vllm_advisor.commands.answer import print_recommendation
 from vllm_advisor.config import AdvisorConfig, config_for_target, load_config
 from vllm_advisor.errors import EvidenceError, UsageError
+from vllm_advisor.evidence.deployment import Succession
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.access_logs import FUTURE_SECONDS, LoggedRequest, read_requests
 from vllm_advisor.sources.capture import read_captures
@@ -91,8 +92,8 @@ def replay(config: AdvisorConfig, captures: Sequence[Path]) -> list[Recommendati
         pipeline = _pipeline_of(captured.target, pipelines)
         if pipeline is not None:
             page = reader.read(captured.text, captured.target)
-            restarted = pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
-            if page.engines and (restarted or pipeline not in seen):
+            succession = pipeline.observe_page(captured.target, captured.time_seconds, page.engines)
+            if page.engines and (succession is not Succession.SAME or pipeline not in seen):
                 seen.add(pipeline)
                 pipeline.settle(captured.time_seconds)
         now_seconds = max(now_seconds, captured.time_seconds)

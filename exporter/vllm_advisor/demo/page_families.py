@@ -72,13 +72,13 @@ SHOWN = (
         lambda engine: engine.kv_used_ratio,
     ),
     Shown(
-        _NAMES["prefix_queries"],
+        "prefix_cache_queries_total",
         Kind.COUNTER,
         "Prefix cache queries, in terms of number of queried tokens.",
         lambda engine: engine.counters.prefix_query_tokens,
     ),
     Shown(
-        _NAMES["prefix_hits"],
+        "prefix_cache_hits_total",
         Kind.COUNTER,
         "Prefix cache hits, in terms of number of cached tokens.",
         lambda _: 0,

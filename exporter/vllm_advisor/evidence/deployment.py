@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
 from vllm_advisor.addresses import without_password
-from vllm_advisor.evidence.intervals import Pages, counters_fell, intervals_of
+from vllm_advisor.evidence.intervals import Pages, answer_in_turns, intervals_of, started_anew
 from vllm_advisor.evidence.latency import LatencyEvidence, LatencySnapshot
 from vllm_advisor.evidence.lengths import ContextLengths, ContextSnapshot
 from vllm_advisor.evidence.occupancy import Occupancy, OccupancySnapshot
@@ -21,7 +22,7 @@ from vllm_advisor.sources.engine_facts import EngineFacts, facts_from_page, merg
 from vllm_advisor.sources.engine_sample import EngineSample
 from vllm_advisor.sources.engine_series import NUMBERS, Bounds, EngineSeries, columns_of, series_of
 
-__all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot"]
+__all__ = ["DeploymentEvidence", "DeploymentSnapshot", "EngineSnapshot", "Succession"]
 
 GAP_SECONDS = 300.0
 """Pages further apart than this are not compared."""
@@ -33,6 +34,15 @@ _PENDING_PAGES = 5_000
 
 FORGET_SECONDS = 900.0
 """An engine not seen for this long is no longer part of the deployment."""
+
+
+class Succession(IntEnum):
+    """How pages follow those before them at the same address; a greater one says more."""
+
+    SAME = 0
+    RESTARTED = 1
+    IN_TURNS = 2
+    """Several engines answer at one address, and what happened between two of their pages is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,8 @@ class _Engine:
     last: EngineSeries
     page_facts: EngineFacts
     facts: EngineFacts = field(default_factory=EngineFacts)
+    in_turns_seconds: float = -math.inf
+    """When it was last seen that it is several engines."""
 
     @property
     def seen_seconds(self) -> float:
@@ -127,25 +139,25 @@ class DeploymentEvidence:
         self._signature: tuple[object, ...] | None = None
         self._last_observation_seconds: float | None = None
 
-    def observe_page(self, target: str, time_seconds: float, samples: Iterable[EngineSample]) -> bool:
-        """Take in one page; return whether one of its engines had restarted since the last."""
+    def observe_page(self, target: str, time_seconds: float, samples: Iterable[EngineSample]) -> Succession:
+        """Take in one page; return how it follows the last."""
         samples = tuple(samples)
-        restarted = self.observe_series(
+        succession = self.observe_series(
             target, [series_of(sample, time_seconds, len(samples)) for sample in samples]
         )
         if self._pending_pages >= _PENDING_PAGES:
             self._take_in()
-        return restarted
+        return succession
 
-    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> bool:
-        """Take in successive pages of a target; return whether one of its engines had restarted before them.
+    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> Succession:
+        """Take in successive pages of a target; return how they follow those before.
 
         What happened between pages becomes evidence later, in the order of time: when someone looks at it, or
         when there is much of it. Many intervals at once cost little more than one. A page no newer than the
         last of its engine says nothing that did not count already; nor is one compared with that of another
         model, or of other flags, in the same place.
         """
-        restarted = False
+        succession = Succession.SAME
         for series in engines:
             engine_id = f"{target}#{series.engine}"
             before = self._engines.get(engine_id)
@@ -154,11 +166,12 @@ class DeploymentEvidence:
             if not len(series.time_seconds):
                 continue
             engine = self._engines[engine_id] = self._engine(target, series, before)
+            succession = max(succession, _succession(before, engine, series))
             if before is not None and _differ(before.signature, engine.signature):
-                restarted, before = True, None
-            restarted |= self._follow(engine_id, before, engine, series)
+                before = None
+            self._follow(engine_id, before, engine, series)
             self._saw(float(series.time_seconds[-1]))
-        return restarted
+        return succession
 
     def observe_facts(self, target: str, facts: EngineFacts) -> None:
         """Take in what a target's other doors (``/v1/models``, ``/version``) say of its engines."""
@@ -256,10 +269,13 @@ class DeploymentEvidence:
 
     def _engine(self, target: str, series: EngineSeries, before: _Engine | None) -> _Engine:
         last = series.last_page()
+        in_turns_seconds = before.in_turns_seconds if before is not None else -math.inf
+        if answer_in_turns(*([before.last] if before is not None else []), series):
+            in_turns_seconds = float(last.time_seconds[0])
         if before is not None and before.last.cache_config is series.cache_config:
-            return _Engine(last, before.page_facts, before.facts)
+            return _Engine(last, before.page_facts, before.facts, in_turns_seconds)
         page_facts = facts_from_page(series.cache_config, engines_on_page=series.engines_on_page)
-        return _Engine(last, page_facts, self._merged(target, page_facts))
+        return _Engine(last, page_facts, self._merged(target, page_facts), in_turns_seconds)
 
     def _merged(self, target: str, page_facts: EngineFacts) -> EngineFacts:
         unknown = EngineFacts()
@@ -272,15 +288,14 @@ class DeploymentEvidence:
             if engine_id.rpartition("#")[0] == target:
                 engine.facts = self._merged(target, engine.page_facts)
 
-    def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine, series: EngineSeries) -> bool:
-        """Keep an engine's new pages to be compared; return whether it had restarted before them."""
+    def _follow(self, engine_id: str, before: _Engine | None, engine: _Engine, series: EngineSeries) -> None:
+        """Keep an engine's new pages to be compared."""
         pieces = [series]
         if before is not None:
             pieces.insert(0, _made_alike(before.last, series.bounds))
         counts = self._signature is None or engine.signature == self._signature
         self._pending.append(Pages(engine_id, tuple(pieces), counts))
         self._pending_pages += len(series.time_seconds)
-        return before is not None and bool(counters_fell(before.last.numbers[0], series.numbers[0]))
 
     def _take_in(self) -> None:
         """Make evidence of what happened between the pages that are kept."""
@@ -312,6 +327,16 @@ class DeploymentEvidence:
             self.occupancy.start_epoch()
             self.shape.start_epoch()
         self._signature = most
+
+
+def _succession(before: _Engine | None, engine: _Engine, series: EngineSeries) -> Succession:
+    """Return how an engine's new pages follow those before."""
+    if engine.seen_seconds - engine.in_turns_seconds < FORGET_SECONDS:
+        return Succession.IN_TURNS
+    if before is None:
+        return Succession.SAME
+    differs = _differ(before.signature, engine.signature)
+    return Succession(int(differs or bool(started_anew(before.last.numbers[0], series.numbers[0]))))
 
 
 def _made_alike(page: EngineSeries, bounds: Bounds) -> EngineSeries:

@@ -16,10 +16,11 @@ __all__ = [
     "Intervals",
     "LengthCounts",
     "Pages",
-    "counters_fell",
+    "answer_in_turns",
     "intervals_of",
     "known_or_0",
     "runs",
+    "started_anew",
     "total",
     "totals",
 ]
@@ -28,6 +29,7 @@ _MOST_SEQUENCES = 16_384
 """Decoding on one engine at once: sixteen times the highest default of --max-num-seqs."""
 _MOST_TOKENS_A_SECOND = 1e7
 """Put out by one engine."""
+_CREATED = NUMBERS.index("created_seconds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,10 +167,20 @@ def totals(amounts: Floats) -> list[float]:
     return summed
 
 
-def counters_fell(before: Floats, after: Floats) -> NDArray[np.bool_]:
-    """Tell of rows of numbers whether the engine restarted in between: some counter is lower on the later."""
+def started_anew(before: Floats, after: Floats) -> NDArray[np.bool_]:
+    """Tell of rows of numbers whether an engine started in between, or another one answered.
+
+    Some counter is lower on the later, or they began to count at another time.
+    """
     counters = slice(len(COUNTERS))
-    return np.asarray(np.less(after[..., counters], before[..., counters]).any(axis=-1))
+    fell = np.less(after[..., counters], before[..., counters]).any(axis=-1)
+    return np.asarray(fell | (np.abs(after[..., _CREATED] - before[..., _CREATED]) > 0))
+
+
+def answer_in_turns(*pages: EngineSeries) -> bool:
+    """Tell of successive pages whether several engines answer: one comes after one that started later."""
+    created = np.concatenate([one.numbers[:, _CREATED] for one in pages])
+    return bool((created[1:] < created[:-1]).any())
 
 
 def _cannot_be(increases: Floats, seconds: Floats) -> NDArray[np.bool_]:
@@ -245,7 +257,7 @@ def _pairs(pages: Sequence[Pages], engine_ids: tuple[str, ...]) -> _Pairs:
 def _between(pairs: _Pairs, longest_seconds: float) -> Intervals:
     before, after = pairs.before, pairs.after
     seconds = pairs.end_seconds - pairs.start_seconds
-    unknown = (seconds <= 0) | (seconds > longest_seconds) | ~pairs.counts | counters_fell(before, after)
+    unknown = (seconds <= 0) | (seconds > longest_seconds) | ~pairs.counts | started_anew(before, after)
     increases = after - before
     unknown |= _cannot_be(increases, seconds)
     increases[unknown] = np.nan

@@ -29,7 +29,7 @@ class Histogram:
 class EngineSample:
     """What is read of one engine (one data-parallel rank) on one page; None where the page lacks it.
 
-    Counters are since the engine's start. ``*_sum`` are seconds, or tokens for ``iteration_sum``.
+    Counters are since ``created_seconds``, the Unix time of the engine's start. ``*_sum`` are seconds, or tokens for ``iteration_sum``.
     Field meanings and versions: `sources.families`.
     """
 
@@ -43,8 +43,7 @@ class EngineSample:
     generation_tokens: float | None = None
     preemptions: float | None = None
     finished: float | None = None
-    prefix_queries: float | None = None
-    prefix_hits: float | None = None
+    created_seconds: float | None = None
     itl_sum: float | None = None
     itl_count: float | None = None
     queue_sum: float | None = None

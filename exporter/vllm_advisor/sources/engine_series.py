@@ -30,7 +30,7 @@ COUNTERS = (
     "iteration_sum",
     "iteration_count",
 )
-NUMBERS = (*COUNTERS, "running", "waiting", "kv_used_ratio", "awake")
+NUMBERS = (*COUNTERS, "running", "waiting", "kv_used_ratio", "awake", "created_seconds")
 """The first columns: fields of `EngineSample` that are one number."""
 HISTOGRAMS = ("ttft", "prompt_lengths", "generation_lengths")
 """The columns after them: of each its total, its count, and a cumulative count for each bound."""

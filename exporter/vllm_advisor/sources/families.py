@@ -58,8 +58,7 @@ FAMILIES = (
     Family("generation_tokens", Kind.COUNTER, ("generation_tokens_total",)),
     Family("preemptions", Kind.COUNTER, ("num_preemptions_total",)),
     Family("finished", Kind.COUNTER, ("request_success_total",)),  # label finished_reason
-    Family("prefix_queries", Kind.COUNTER, ("prefix_cache_queries_total",)),  # 0.9.2 on, in tokens
-    Family("prefix_hits", Kind.COUNTER, ("prefix_cache_hits_total",)),
+    Family("created_seconds", Kind.GAUGE, ("generation_tokens_created",)),  # where one process has the page
     Family(
         "itl",
         Kind.TOTALS,
