@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["base_url", "metrics_url", "without_password", "without_passwords"]
+__all__ = [
+    "base_url",
+    "host_and_port",
+    "is_address",
+    "metrics_url",
+    "without_password",
+    "without_passwords",
+]
 
+_PORTS = {"http": 80, "https": 443}
 _CREDENTIALS = re.compile(r"^(\w[\w+.-]*://)?[^/?#]*@")
 _QUOTED_CREDENTIALS = re.compile(r"((?<=not ')|(?<=not \"))(\w[\w+.-]*://)?.*@", re.DOTALL)
 _INNER_CREDENTIALS = re.compile(r"(\w[\w+.-]*://)\S*@")
@@ -17,6 +25,23 @@ def metrics_url(target: str) -> str:
     parts = urlsplit(target if "://" in target else f"http://{target}")
     path = parts.path if parts.path.strip("/") else "/metrics"
     return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+def is_address(target: str) -> bool:
+    """Tell whether a target is ``host:port`` or a whole URL, and nothing else."""
+    try:
+        url = urlsplit(metrics_url(target))
+        can_be_asked = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
+    return can_be_asked and not re.search(r"\s", target)
+
+
+def host_and_port(url: str) -> str:
+    """Return who answers at a page's address, as a store's ``instance`` label has it: ``host:port``."""
+    parts = urlsplit(url)
+    netloc = parts.netloc.rpartition("@")[2].lower()
+    return netloc if parts.port is not None else f"{netloc}:{_PORTS.get(parts.scheme, 80)}"
 
 
 def base_url(target: str) -> str:

@@ -7,7 +7,6 @@ import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from vllm_advisor.addresses import metrics_url
+from vllm_advisor.addresses import is_address
 from vllm_advisor.advice_config import StabilityConfig, Thresholds
 from vllm_advisor.config_discovery import Discovery
 from vllm_advisor.config_fields import Bytes, Count, Name, Seconds, Section
@@ -63,12 +62,7 @@ SloQuantile = Annotated[float | Literal["mean"], BeforeValidator(_slo_quantile)]
 
 
 def _target(text: str) -> str:
-    try:
-        url = urlsplit(metrics_url(text))
-        is_address = url.scheme in {"http", "https"} and url.hostname and url.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or re.search(r"\s", text):
+    if not is_address(text):
         raise ValueError(f"expected host:port or an address such as http://host:8000, not {text!r}")
     return text
 

@@ -6,9 +6,9 @@ import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from vllm_advisor.config_fields import Name, Seconds, SecondsOrZero, Section
+from vllm_advisor.config_fields import Count, Name, Seconds, SecondsOrZero, Section
 from vllm_advisor.config_paths import FilePath, GlobPattern
 
 __all__ = [
@@ -23,16 +23,21 @@ __all__ = [
     "PrometheusConfig",
     "RelabelConfig",
     "TlsConfig",
+    "python_regex",
 ]
 
 
 def _http_url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(text)
+        can_be_asked = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        can_be_asked = False
+    if not can_be_asked:
         raise ValueError(f"expected an address such as http://host:9090, not {text!r}")
     if parts.username is not None:
         raise ValueError("user and password belong in basic_auth: an address is shown and logged")
-    return text.rstrip("/")
+    return text
 
 
 def _is_no_secret(header: str) -> str:
@@ -41,12 +46,35 @@ def _is_no_secret(header: str) -> str:
     return header
 
 
+def _base_url(text: str) -> str:
+    if urlsplit(text).query:
+        raise ValueError(f"expected an address without a query, not {text!r}")
+    return text.rstrip("/")
+
+
+def python_regex(pattern: str) -> str:
+    """Return a regular expression of Prometheus' kind (RE2) as Python writes it.
+
+    Classes such as ``[[:digit:]]`` and the end of the text are spelt otherwise; the rest means the same.
+    """
+    return _RE2_ONLY.sub(lambda it: _AS_PYTHON.get(it[0], it[0]), pattern)
+
+
 def _compiles(pattern: str) -> str:
     try:
-        re.compile(pattern)
+        re.compile(python_regex(pattern))
     except re.error as error:
         raise ValueError(f"is no regular expression: {error}") from error
     return pattern
+
+
+def _as_written(value: object) -> object:
+    """Take a whole number or a truth value of YAML for the text that it is in Prometheus."""
+    return str(value).lower() if isinstance(value, int) else value
+
+
+def _in_small_letters(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _selects(selector: str) -> str:
@@ -58,9 +86,31 @@ def _selects(selector: str) -> str:
 
 _MATCHER = r"[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*\"([^\"\\]|\\.)*\""
 
+_AS_PYTHON = {
+    r"\z": r"\Z",
+    "[:alnum:]": "0-9A-Za-z",
+    "[:alpha:]": "A-Za-z",
+    "[:ascii:]": r"\x00-\x7F",
+    "[:blank:]": r"\t ",
+    "[:cntrl:]": r"\x00-\x1F\x7F",
+    "[:digit:]": "0-9",
+    "[:graph:]": "!-~",
+    "[:lower:]": "a-z",
+    "[:print:]": " -~",
+    "[:punct:]": r"!-/:-@\[-`{-~",
+    "[:space:]": r"\t\n\v\f\r ",
+    "[:upper:]": "A-Z",
+    "[:word:]": "0-9A-Za-z_",
+    "[:xdigit:]": "0-9A-Fa-f",
+}
+_RE2_ONLY = re.compile(r"\\.|\[:[a-z]+:\]", re.DOTALL)
+
 HttpUrl = Annotated[Name, AfterValidator(_http_url)]
+BaseUrl = Annotated[HttpUrl, AfterValidator(_base_url)]
+"""An address that paths are put after."""
 HeaderName = Annotated[Name, AfterValidator(_is_no_secret)]
-Regex = Annotated[str, AfterValidator(_compiles)]
+Text = Annotated[str, BeforeValidator(_as_written)]
+Regex = Annotated[Text, AfterValidator(_compiles)]
 Selector = Annotated[Name, AfterValidator(_selects)]
 """Label matchers; the braces around them are dropped."""
 
@@ -112,7 +162,7 @@ class FileSdConfig(Section):
     @model_validator(mode="after")
     def _known_names(self) -> FileSdConfig:
         for pattern in self.files:
-            if not re.fullmatch(r"[^*]*(\*[^/]*)?\.(json|yml|yaml)", pattern):
+            if not re.fullmatch(r"[^*]*(\*[^/]*)?\.(json|yml|yaml|JSON|YML|YAML)", pattern):
                 raise ValueError(f"files: expected a path such as targets/*.json, not {pattern!r}")
         return self
 
@@ -161,27 +211,50 @@ class KubernetesSdConfig(HttpClientConfig):
     """Pods or endpoints of a cluster; without ``api_server`` the one we run in, as our service account."""
 
     role: KubernetesRole
-    api_server: HttpUrl | None = None
+    api_server: BaseUrl | None = None
     namespaces: KubernetesNamespaces = KubernetesNamespaces()
     selectors: tuple[KubernetesSelector, ...] = ()
+
+
+RelabelAction = Annotated[
+    Literal[
+        "replace",
+        "keep",
+        "drop",
+        "keepequal",
+        "dropequal",
+        "hashmod",
+        "labelmap",
+        "labeldrop",
+        "labelkeep",
+        "lowercase",
+        "uppercase",
+    ],
+    BeforeValidator(_in_small_letters),
+]
+_LOOK_AT_LABELS = frozenset({"keep", "drop", "keepequal", "dropequal", "hashmod", "lowercase", "uppercase"})
+_MAKE_A_LABEL = frozenset({"replace", "keepequal", "dropequal", "hashmod", "lowercase", "uppercase"})
 
 
 class RelabelConfig(Section):
     """One step on a found target's labels."""
 
     source_labels: tuple[Name, ...] = ()
-    separator: str = ";"
+    separator: Text = ";"
     regex: Regex = "(.*)"
+    modulus: Count | None = None
     target_label: Name | None = None
-    replacement: str = "$1"
-    action: Literal["replace", "keep", "drop"] = "replace"
+    replacement: Text = "$1"
+    action: RelabelAction = "replace"
 
     @model_validator(mode="after")
     def _fits_its_action(self) -> RelabelConfig:
-        if self.action == "replace" and self.target_label is None:
-            raise ValueError("target_label is required to replace")
-        if self.action != "replace" and not self.source_labels:
+        if self.action in _MAKE_A_LABEL and self.target_label is None:
+            raise ValueError(f"target_label is required to {self.action}")
+        if self.action in _LOOK_AT_LABELS and not self.source_labels:
             raise ValueError(f"source_labels are required to {self.action}")
+        if self.action == "hashmod" and self.modulus is None:
+            raise ValueError("modulus is required to hashmod")
         return self
 
 
@@ -192,7 +265,7 @@ class PrometheusConfig(HttpClientConfig):
     ``recorded`` reads what ``rules/vllm-intervals.yml`` records once a minute instead of every sample.
     """
 
-    url: HttpUrl
+    url: BaseUrl
     selector: Selector
     interval_seconds: Seconds = Field(15.0, alias="interval")
     delay_seconds: SecondsOrZero = Field(15.0, alias="delay")

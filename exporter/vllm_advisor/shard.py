@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -44,7 +45,8 @@ def parse_shard(text: str) -> Shard:
     Raises:
         UsageError: it is no such pair.
     """
-    number, slash, total = text.partition("/")
-    if slash and number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total):
-        return Shard(int(number), int(total))
-    raise UsageError(f"expected a share such as 2/5, not {text!r}", key="--shard")
+    if re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text):
+        number, total = map(int, text.split("/"))
+        if 1 <= number <= total:
+            return Shard(number, total)
+    raise UsageError(f"expected a share such as 2/5, not {text[:40]!r}", key="--shard")

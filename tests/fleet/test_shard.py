@@ -27,7 +27,10 @@ def test_shares_are_even() -> None:
     assert all(150 <= one <= 250 for one in taken), taken
 
 
-@pytest.mark.parametrize("text", ["", "0/2", "3/2", "1", "a/b", "-1/2", "1/2/3", "½/2"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "0/2", "3/2", "1", "a/b", "-1/2", "1/2/3", "½/2", "\N{FULLWIDTH DIGIT TWO}/5", "1/" + "9" * 5000],
+)
 def test_what_is_no_share_is_refused(text: str) -> None:
     """Only 1/N to N/N are shares."""
     with pytest.raises(InputError, match="--shard"):

@@ -42,13 +42,14 @@ class _Files:
         return Listing(targets, "; ".join(problems))
 
     def _paths(self) -> list[str]:
-        return sorted({path for pattern in self._patterns for path in glob(pattern)})  # noqa: PTH207 - patterns are absolute
+        found = (glob(pattern, include_hidden=True) for pattern in self._patterns)  # noqa: PTH207 - absolute ones
+        return sorted({path for paths in found for path in paths})
 
     def _read(self, path: str) -> str:
         try:
             document = _document(Path(path))
             self._targets[path] = targets_of_groups(document, {"__meta_filepath": path})
-        except (OSError, ValueError, yaml.YAMLError) as error:
+        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
             return f"{path}: {str(error).splitlines()[0]}"
         return ""
 
@@ -67,7 +68,9 @@ async def discover(config: FileSdConfig, _: aiohttp.ClientSession) -> AsyncGener
 
 def _document(path: Path) -> Any:  # noqa: ANN401
     text = path.read_text(encoding="utf-8")
-    return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    if path.suffix.lower() == ".json":
+        return json.loads(text)
+    return yaml.load(text, Loader=yaml.BaseLoader) or []  # noqa: S506 - it makes nothing but texts, as Prometheus does
 
 
 def _mark(path: str) -> _Mark | None:

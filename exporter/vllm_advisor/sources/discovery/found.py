@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.http_client import AnswerError
 
 __all__ = ["Found", "Listing", "polled", "targets_of_groups"]
+
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,10 @@ def _targets_of_group(group: Any, more: Mapping[str, str]) -> list[Found]:  # no
     targets, labels = group.get("targets") or [], group.get("labels") or {}
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise ValueError("expected targets to be a list of host:port")
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+    if not isinstance(labels, dict) or not all(isinstance(value, str | None) for value in labels.values()):
         raise ValueError("expected labels to be names with texts")
+    for name in labels:
+        if not _LABEL_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a valid label name")
+    labels = {name: value for name, value in labels.items() if value}
     return [Found({**labels, **more, "__address__": target}) for target in targets]

@@ -24,7 +24,7 @@ def discover(config: HttpSdConfig, session: aiohttp.ClientSession) -> AsyncGener
         answer = await client.get(config.url, limit_bytes=_LIMIT_BYTES)
         try:
             return targets_of_groups(json.loads(answer), {"__meta_url": config.url})
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AnswerError(str(error)) from error
 
     return polled(fetch, config.refresh_interval_seconds)

@@ -108,11 +108,16 @@ async def discover(
     ]
     followed: list[_Reflection[Any]] = [*pods, *slices]
     following = [asyncio.create_task(one.follow(api)) for one in followed]
+    for task in following:
+        task.add_done_callback(lambda _: changed.set())
     try:
         while True:
             await changed.wait()
             await asyncio.sleep(_SETTLE_SECONDS)
             changed.clear()
+            for task in following:
+                if task.done():
+                    task.result()
             problem = next((one.problem for one in followed if one.problem), "")
             is_listed = all(one.is_listed for one in followed)
             yield Listing(_targets(pods, slices) if is_listed else None, problem)
@@ -120,7 +125,7 @@ async def discover(
         for task in following:
             task.cancel()
         for task in following:
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, Exception):
                 await task
 
 
