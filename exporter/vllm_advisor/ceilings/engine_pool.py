@@ -10,6 +10,7 @@ from vllm_advisor.ceilings.engine_flags import DTYPE_BYTES, EngineFlags
 from vllm_advisor.ceilings.engine_version import release_of
 from vllm_advisor.ceilings.pool import PoolInputs, PoolPrediction, predict_pool
 from vllm_advisor.ceilings.speculation import Speculation
+from vllm_advisor.ceilings.weights import QUANTIZATION_BYTES
 from vllm_advisor.config import EngineConfig
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.model_config import ModelConfig
@@ -49,32 +50,36 @@ def predict_engine_pool(
 
 
 def _flags(engine: EngineConfig, facts: EngineFacts, model: ModelConfig) -> EngineFlags:
-    drafter = _drafter(engine)
+    drafter = _drafter(engine, facts)
+    asynchronous, hybrid_off = facts.async_scheduling, facts.disable_hybrid_kv_cache_manager
     return EngineFlags(
         version=release_of(facts.vllm_version or engine.vllm_version),
-        dtype=_known_dtype(engine.dtype),
+        dtype=_known_dtype(facts.dtype or engine.dtype),
         kv_cache_dtype=_known_dtype(facts.cache_dtype or engine.kv_cache_dtype),
         tensor_parallel_size=facts.tensor_parallel_size or engine.tensor_parallel_size,
         pipeline_parallel_size=facts.pipeline_parallel_size or engine.pipeline_parallel_size,
-        data_parallel_size=engine.data_parallel_size,
-        decode_context_parallel_size=engine.decode_context_parallel_size,
+        data_parallel_size=facts.data_parallel_size or engine.data_parallel_size,
+        decode_context_parallel_size=facts.decode_context_parallel_size
+        or engine.decode_context_parallel_size,
         block_size_tokens=facts.block_size_tokens or engine.block_size_tokens,
         max_model_len=facts.max_model_len or engine.max_model_len,
         max_num_seqs=facts.max_num_seqs or engine.max_num_seqs,
-        max_num_batched_tokens=engine.max_num_batched_tokens,
-        async_scheduling=engine.async_scheduling,
+        max_num_batched_tokens=facts.max_num_batched_tokens or engine.max_num_batched_tokens,
+        async_scheduling=engine.async_scheduling if asynchronous is None else asynchronous,
         prefix_caching=engine.enable_prefix_caching if facts.prefix_caching is None else facts.prefix_caching,
-        hybrid_manager=not engine.disable_hybrid_kv_cache_manager,
+        hybrid_manager=not (engine.disable_hybrid_kv_cache_manager if hybrid_off is None else hybrid_off),
         num_gpu_blocks_override=facts.num_gpu_blocks_override or engine.num_gpu_blocks_override,
         speculative_tokens=drafter.tokens,
         speculative_layers=drafter.layers(model),
-        mamba_ssm_cache_dtype=_known_dtype(engine.mamba_ssm_cache_dtype),
-        enforce_eager=engine.enforce_eager,
+        mamba_ssm_cache_dtype=_known_dtype(facts.mamba_ssm_cache_dtype or engine.mamba_ssm_cache_dtype),
+        enforce_eager=engine.enforce_eager if facts.enforce_eager is None else facts.enforce_eager,
         utilization=facts.gpu_memory_utilization_ratio or engine.gpu_memory_utilization_ratio,
     )
 
 
-def _drafter(engine: EngineConfig) -> Speculation:
+def _drafter(engine: EngineConfig, facts: EngineFacts) -> Speculation:
+    if facts.speculative_tokens:
+        return Speculation(facts.speculative_tokens, facts.speculative_method or "mtp")
     config = engine.speculative_config
     return Speculation(config.num_speculative_tokens, config.method) if config else Speculation()
 
@@ -87,7 +92,7 @@ def _inputs(engine: EngineConfig, facts: EngineFacts, logged_pool_bytes: int | N
         gpu_memory_bytes=engine.gpu_memory_bytes,
         weights_bytes=engine.weights_memory_bytes,
         parameters=engine.parameters,
-        quantization=engine.quantization,
+        quantization=facts.quantization if facts.quantization in QUANTIZATION_BYTES else engine.quantization,
         headroom_bytes=engine.headroom_bytes,
     )
 

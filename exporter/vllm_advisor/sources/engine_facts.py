@@ -49,6 +49,7 @@ class EngineFacts:
         block_size_tokens: the scheduler's block.
         kv_cache_memory_bytes: the flag, which takes the place of gpu_memory_utilization where it is set.
         model: as its command line names it.
+        speculative_tokens: of ``--speculative-config``, with its ``speculative_method``.
     """
 
     max_model_len: int | None = None
@@ -67,6 +68,17 @@ class EngineFacts:
     tensor_parallel_size: int | None = None
     pipeline_parallel_size: int | None = None
     model: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    data_parallel_size: int | None = None
+    decode_context_parallel_size: int | None = None
+    max_num_batched_tokens: int | None = None
+    async_scheduling: bool | None = None
+    disable_hybrid_kv_cache_manager: bool | None = None
+    enforce_eager: bool | None = None
+    mamba_ssm_cache_dtype: str | None = None
+    speculative_tokens: int | None = None
+    speculative_method: str | None = None
 
 
 def merge_facts(*sources: EngineFacts) -> EngineFacts:
