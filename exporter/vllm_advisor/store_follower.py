@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
 
+from vllm_advisor.addresses import host_and_port
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config_discovery import PrometheusConfig
+from vllm_advisor.evidence.deployment import GAP_SECONDS
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
-from vllm_advisor.sources.http_client import AnswerError
-from vllm_advisor.sources.prometheus import StoreApi, StoredPages, StoredStretch, TooMuchError
+from vllm_advisor.sources.engine_series import EngineSeries
+from vllm_advisor.sources.http_client import AnswerError, TooSlowError
+from vllm_advisor.sources.prometheus import Matrix, StoreApi, StoredPages, StoredStretch, TooMuchError
 
 __all__ = ["StoreFollower"]
 
@@ -26,7 +29,11 @@ _FIRST_STRETCH_SECONDS = 300.0
 _SHORTEST_STRETCH_SECONDS = 60.0
 _LONGEST_STRETCH_SECONDS = 7200.0
 _SAMPLES_AT_ONCE = 400_000
+_GROWTH = 1.02
+"""How much longer a stretch may be after each answer than the store would give before."""
 _BEHIND_SECONDS = 300.0
+_LATE_SECONDS = 120.0
+"""So far behind our clock a store's newest samples may be and still be waited for."""
 _PROGRESS_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 """How long a store that fails keeps scraping and advice waiting."""
@@ -37,10 +44,15 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _OwnPages:
-    """From when to when an engine was scraped by ourselves."""
+    """From when to when an engine was scraped by ourselves without a stop.
+
+    Args:
+        is_apart: whether that began while there was a past to read, so that the past comes after it.
+    """
 
     first_seconds: float
     last_seconds: float
+    is_apart: bool = False
 
 
 class StoreFollower:
@@ -61,10 +73,13 @@ class StoreFollower:
         self._pipeline, self._config = pipeline, config
         self._pages = StoredPages()
         self._position_seconds: float | None = state["position_seconds"] if state else None
-        self._own = {address: _OwnPages(*span) for address, span in (state or {}).get("own", {}).items()}
+        self._is_resumed = self._position_seconds is not None
+        self._own = {address: _spans(spans) for address, spans in (state or {}).get("own", {}).items()}
         self._targets: Sequence[Target] = ()
         self._names: dict[str, str] = {}
         self._stretch_seconds = _FIRST_STRETCH_SECONDS
+        self._longest_seconds = _LONGEST_STRETCH_SECONDS
+        self._warns = False
         self._fails = False
         self._well_seconds = 0.0
         self._told_seconds = 0.0
@@ -85,7 +100,7 @@ class StoreFollower:
     def state(self) -> dict[str, Any]:
         """Return how far the store was read, as plain JSON values."""
         self._note_own()
-        own = {address: [span.first_seconds, span.last_seconds] for address, span in self._own.items()}
+        own = {address: [list(astuple(span)) for span in spans] for address, spans in self._own.items()}
         return {"position_seconds": self._position_seconds, "own": own}
 
     def close(self) -> None:
@@ -98,9 +113,12 @@ class StoreFollower:
         while True:
             try:
                 await self._catch_up(api, clock)
-                self._note("")
             except AnswerError as error:
                 self._note(str(error))
+            except Exception:  # one answer that nobody foresaw must not end the reading for good
+                if not self._fails:
+                    log.exception("reading the store broke", deployment=self._pipeline.config.name)
+                self._fails = True
             ill_seconds = time.monotonic() - self._well_seconds
             if self._fails and self.is_catching_up and ill_seconds < _PATIENCE_SECONDS:
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -117,60 +135,107 @@ class StoreFollower:
             behind_seconds = until_seconds - position_seconds
             if behind_seconds <= 0:
                 return
-            self.is_catching_up = behind_seconds > _BEHIND_SECONDS
+            self.is_catching_up = behind_seconds > max(_BEHIND_SECONDS, 2 * self._config.interval_seconds)
             started = time.monotonic()
             end_seconds = min(until_seconds, position_seconds + self._stretch_seconds)
-            await self._read(api, position_seconds, end_seconds)
+            matrix = await self._read(api, position_seconds, end_seconds)
+            if matrix is not None and end_seconds == until_seconds:
+                self._position_seconds = _reached(matrix, position_seconds, end_seconds)
             if not self.is_catching_up:
                 return
             self._tell(end_seconds, 1 - behind_seconds / self._pipeline.config.context.window_seconds)
             await asyncio.sleep(time.monotonic() - started)
 
-    async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> None:
+    async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> Matrix | None:
+        """Take a stretch in; return what it was, None when a shorter one has to be asked for."""
         try:
-            matrix = await api.samples(start_seconds, end_seconds)
+            matrix = await api.samples(start_seconds - self._overlap_seconds, end_seconds)
         except TooMuchError:
-            if self._stretch_seconds <= _SHORTEST_STRETCH_SECONDS:
+            if not self._shorten(end_seconds - start_seconds):
                 raise
-            self._stretch_seconds = max(_SHORTEST_STRETCH_SECONDS, self._stretch_seconds / 2)
-            return
-        self._well_seconds = time.monotonic()
+            return None
+        except TooSlowError:
+            self._shorten(end_seconds - start_seconds)
+            raise
+        self._warn(matrix.warning)
         self._fit_stretch(len(matrix.values) / (end_seconds - start_seconds))
         await asyncio.sleep(0)
-        stretches = list(self._pages.stretches(matrix, start_seconds))
+        try:
+            stretches = list(self._pages.stretches(matrix, start_seconds, with_last_before=self._is_resumed))
+        except ValueError as error:
+            raise AnswerError(f"the answer is no query result: {error}") from error
         await asyncio.sleep(0)
         self._note_own()
         for stretch in stretches:
             self._take_in(stretch)
+        self._is_resumed = False
         self._position_seconds = end_seconds
+        self._forget_own()
         self._pipeline.settle(end_seconds)
+        self._well_seconds = time.monotonic()
+        self._note("")
+        return matrix
+
+    @property
+    def _overlap_seconds(self) -> float:
+        """How far back to ask for the last pages that an earlier daemon read, to compare the next with."""
+        return GAP_SECONDS if self._is_resumed else 0.0
+
+    def _shorten(self, asked_seconds: float) -> bool:
+        """Ask for less from now on; return whether that is possible."""
+        if asked_seconds <= _SHORTEST_STRETCH_SECONDS:
+            return False
+        self._longest_seconds = max(_SHORTEST_STRETCH_SECONDS, asked_seconds / 2)
+        self._stretch_seconds = self._longest_seconds
+        return True
 
     def _note_own(self) -> None:
         """Note what was scraped by ourselves up to this moment."""
         self._names = {}
         for target in self._targets:
-            address = urlsplit(target.shown).netloc
+            address = host_and_port(target.url)
             self._names[address] = target.name
-            if target.first_page_seconds is not None and target.last_page_seconds is not None:
-                own = self._own.setdefault(address, _OwnPages(target.first_page_seconds, 0.0))
-                own.last_seconds = target.last_page_seconds
+            first_seconds, last_seconds = target.first_page_seconds, target.last_page_seconds
+            if first_seconds is None or last_seconds is None:
+                continue
+            spans = self._own.setdefault(address, [])
+            if not spans or spans[-1].first_seconds < first_seconds:
+                read_seconds = self._position_seconds or 0.0
+                spans.append(_OwnPages(first_seconds, 0.0, first_seconds - read_seconds > GAP_SECONDS))
+            spans[-1].last_seconds = last_seconds
+
+    def _forget_own(self) -> None:
+        """Drop what lies before all that is still to be read."""
+        position_seconds = self._position_seconds or 0.0
+        for address, spans in list(self._own.items()):
+            self._own[address] = [span for span in spans if span.last_seconds >= position_seconds]
+            if not self._own[address]:
+                del self._own[address]
 
     def _fit_stretch(self, samples_per_second: float) -> None:
         """Ask for about as many samples each time, however many engines there are."""
         wanted_seconds = _SAMPLES_AT_ONCE / max(samples_per_second, 1.0)
+        self._longest_seconds = min(_LONGEST_STRETCH_SECONDS, _GROWTH * self._longest_seconds)
         self._stretch_seconds = min(
-            _LONGEST_STRETCH_SECONDS,
+            self._longest_seconds,
             4 * self._stretch_seconds,
             max(_SHORTEST_STRETCH_SECONDS, wanted_seconds),
         )
 
     def _take_in(self, stretch: StoredStretch) -> None:
         """Observe the pages that were not scraped by ourselves."""
-        name = self._names.get(stretch.instance, stretch.instance)
-        own = self._own.get(stretch.instance)
+        address = _address(stretch.instance)
+        name = self._names.get(address, stretch.instance)
         engines = stretch.engines
-        if own is not None:
-            engines = tuple(one.outside(own.first_seconds, own.last_seconds) for one in engines)
+        for span in self._own.get(address, ()):
+            engines = tuple(one.outside(span.first_seconds, span.last_seconds) for one in engines)
+            if span.is_apart:
+                past = [_as_another(one.outside(span.first_seconds, math.inf)) for one in engines]
+                self._observe(name, past)
+                engines = tuple(one.outside(-math.inf, span.first_seconds) for one in engines)
+        self._observe(name, engines)
+
+    def _observe(self, name: str, engines: Iterable[EngineSeries]) -> None:
         self._pipeline.observe_series(name, [one for one in engines if len(one.time_seconds)])
 
     def _tell(self, position_seconds: float, done_ratio: float) -> None:
@@ -184,9 +249,43 @@ class StoreFollower:
             done_ratio=round(max(0.0, done_ratio), 3),
         )
 
+    def _warn(self, warning: str) -> None:
+        """Say once that the store leaves something out: what it gives later of that time is not seen."""
+        if warning and not self._warns:
+            log.warning(
+                "the store answers in part", deployment=self._pipeline.config.name, problem=warning[:200]
+            )
+        self._warns = bool(warning)
+
     def _note(self, problem: str) -> None:
         if problem and not self._fails:
             log.warning("the store fails", deployment=self._pipeline.config.name, problem=problem)
         elif self._fails and not problem:
             log.info("the store answers again", deployment=self._pipeline.config.name)
         self._fails = bool(problem)
+
+
+def _reached(matrix: Matrix, start_seconds: float, end_seconds: float) -> float:
+    """Return up to where the store has given all: its clock, or what it takes in, may be behind ours."""
+    newest_seconds = matrix.newest_seconds()
+    known_seconds = start_seconds if newest_seconds is None else max(start_seconds, newest_seconds)
+    return min(end_seconds, max(known_seconds, end_seconds - _LATE_SECONDS))
+
+
+def _spans(saved: Sequence[Any]) -> list[_OwnPages]:
+    """Read one address' spans; earlier versions kept a single one."""
+    spans = saved if saved and isinstance(saved[0], list) else [saved]
+    return [_OwnPages(*span) for span in spans]
+
+
+def _address(instance: str) -> str:
+    """Return the address that a store's ``instance`` label means."""
+    try:
+        return host_and_port(f"http://{instance}")
+    except ValueError:
+        return instance
+
+
+def _as_another(engine: EngineSeries) -> EngineSeries:
+    """Return pages as those of another engine: later ones of this one have been seen already."""
+    return replace(engine, engine=f"{engine.engine} before")

@@ -104,7 +104,32 @@ async def test_an_interrupted_reading_goes_on(past: tuple[str, list[ScrapedPage]
         await asyncio.sleep(0)
     second = Recording(url)
     await caught_up(follower(second, state))
-    assert read + second.seen == times(pages)
+    known = {name: (time_seconds, name) for time_seconds, name in read}
+    assert second.seen == sorted(known.values()) + times(pages)[len(read) :]
+
+
+async def test_nothing_is_lost_where_a_reading_was_interrupted(past: tuple[str, list[ScrapedPage]]) -> None:
+    """What happened between the last pages before and the first after counts, as without a stop."""
+    url, pages = past
+    whole, first = Recording(url), Recording(url, len(pages) // 2)
+    await caught_up(follower(whole))
+    stopped = follower(first)
+    async with aiohttp.ClientSession() as session:
+        stopped.follow(session, SteadyClock())
+        await first.enough.wait()
+        saved = json.loads(json.dumps([first.state(), stopped.state()]))
+        stopped.close()
+        await asyncio.sleep(0)
+    second = Recording(url)
+    second.restore(saved[0])
+    await caught_up(follower(second, saved[1]))
+    assert len(first.seen) < len(pages)
+    assert requests_seen(second) == requests_seen(whole) > 0
+
+
+def requests_seen(pipeline: DeploymentPipeline) -> float:
+    """Return how many requests the evidence holds."""
+    return pipeline.evidence.snapshot(time.time()).context.requests
 
 
 async def test_what_was_scraped_by_ourselves_is_left_out(past: tuple[str, list[ScrapedPage]]) -> None:

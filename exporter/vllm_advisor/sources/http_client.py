@@ -12,7 +12,7 @@ import aiohttp
 
 from vllm_advisor.config_discovery import HttpClientConfig, TlsConfig
 
-__all__ = ["AnswerError", "HttpClient", "TooLargeError", "tls_context"]
+__all__ = ["AnswerError", "HttpClient", "TooLargeError", "TooSlowError", "tls_context"]
 
 _SAID_CHARACTERS = 200
 
@@ -23,6 +23,10 @@ class AnswerError(Exception):
     def __init__(self, problem: str, *, status: int | None = None) -> None:
         self.status = status
         super().__init__(problem)
+
+
+class TooSlowError(AnswerError):
+    """There is no whole answer in the time that it may take."""
 
 
 class TooLargeError(AnswerError):
@@ -95,7 +99,7 @@ class HttpClient:
                     raise AnswerError(problem, status=response.status)
                 yield response
         except TimeoutError as error:
-            raise AnswerError("no whole answer in time") from error
+            raise TooSlowError("no whole answer in time") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AnswerError(_short(error)) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_advisor.sources.prometheus.api import StoreApi, TooMuchError
+from vllm_advisor.sources.prometheus.matrix import Matrix
 from vllm_advisor.sources.prometheus.pages import StoredPages, StoredStretch
 
-__all__ = ["StoreApi", "StoredPages", "StoredStretch", "TooMuchError"]
+__all__ = ["Matrix", "StoreApi", "StoredPages", "StoredStretch", "TooMuchError"]

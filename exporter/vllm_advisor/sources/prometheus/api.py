@@ -7,7 +7,7 @@ import math
 import aiohttp
 
 from vllm_advisor.config_discovery import PrometheusConfig
-from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError
+from vllm_advisor.sources.http_client import AnswerError, HttpClient, TooLargeError, TooSlowError
 from vllm_advisor.sources.page_layout import WANTED_NAMES
 from vllm_advisor.sources.prometheus.matrix import Matrix, read_matrix
 from vllm_advisor.sources.prometheus.recorded import RECORDED_NAMES
@@ -16,8 +16,8 @@ __all__ = ["StoreApi", "TooMuchError"]
 
 _LIMIT_BYTES = 32_000_000
 """Some million samples; read, they take four times as much."""
-_TOO_MUCH = ("too many samples", "too many points", "exceeds", "limit")
-"""What stores say of a query that is too large for them, beside status 422 or 413."""
+_TOO_MUCH_STATUSES = frozenset({413, 422})
+_TOO_SLOW_STATUSES = frozenset({503, 504})
 
 
 class TooMuchError(AnswerError):
@@ -37,21 +37,20 @@ class StoreApi:
         """Return every wanted sample in a stretch of time; a few from just before may be among them.
 
         Raises:
-            AnswerError: the store does not give them; `TooMuchError` when a shorter stretch might do.
+            AnswerError: the store does not give them; `TooMuchError` when a shorter stretch will do, and
+                `TooSlowError` when it might.
         """
         milliseconds = math.ceil((end_seconds - start_seconds) * 1000)
         form = {"query": f"{self._selector}[{milliseconds}ms]", "time": f"{end_seconds:.3f}"}
         try:
             answer = await self._client.post(self._url, form, limit_bytes=_LIMIT_BYTES)
         except AnswerError as error:
-            if isinstance(error, TooLargeError) or _is_too_much(error):
+            if isinstance(error, TooLargeError) or error.status in _TOO_MUCH_STATUSES:
                 raise TooMuchError(str(error), status=error.status) from error
+            if error.status in _TOO_SLOW_STATUSES:
+                raise TooSlowError(str(error), status=error.status) from error
             raise
         try:
             return read_matrix(answer)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AnswerError(f"the answer is no query result: {error}") from error
-
-
-def _is_too_much(error: AnswerError) -> bool:
-    return error.status in {413, 422} and any(word in str(error) for word in _TOO_MUCH)

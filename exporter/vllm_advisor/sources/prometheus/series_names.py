@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vllm_advisor.sources.page_layout import is_info
+from vllm_advisor.sources.page_layout import WANTED_NAMES, is_info
 from vllm_advisor.sources.prometheus.recorded import page_name
 
 __all__ = ["ScrapedTarget", "SeriesKey", "SeriesNames"]
@@ -18,6 +18,9 @@ __all__ = ["ScrapedTarget", "SeriesKey", "SeriesNames"]
 _OWN_LABELS = frozenset({"engine", "model_name", "le", "finished_reason", "sleep_state", "pid", "server"})
 """Labels that an engine's page has; the others are its target's."""
 _INSTANCE = "instance"
+_REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__"})
+"""What tells stores of the same scraped targets apart."""
+_WANTED = frozenset(WANTED_NAMES)
 _SERIES_KEPT = 300_000
 
 _Labels = frozenset[tuple[str, str]]
@@ -66,6 +69,8 @@ class SeriesNames:
         infos: list[tuple[_Identity, int]] = []
         for index, metric in enumerate(metrics):
             identity = self._identities.get(metric) or self._identity(metric)
+            if identity is None:
+                continue
             if is_info(identity.key[0]):
                 infos.append((identity, index))
             else:
@@ -74,20 +79,22 @@ class SeriesNames:
             for target, series in scraped.get(instance, {}).items():
                 if target <= labels:
                     series.setdefault(self._shared((name, labels - target)), index)
-        return {
-            instance: [
-                ScrapedTarget(tuple(one), np.array([*one.values()], np.intp)) for one in targets.values()
-            ]
-            for instance, targets in scraped.items()
-        }
+        found: dict[str, list[ScrapedTarget]] = defaultdict(list)
+        for instance, targets in scraped.items():
+            for labels, series in targets.items():
+                one = ScrapedTarget(tuple(series), np.array([*series.values()], np.intp))
+                found[instance or _named_by_others(labels)].append(one)
+        return found
 
-    def _identity(self, metric: bytes) -> _Identity:
-        """Tell an engine's own labels from its target's."""
+    def _identity(self, metric: bytes) -> _Identity | None:
+        """Tell an engine's own labels from its target's; None for a series that is not wanted."""
         if len(self._identities) >= _SERIES_KEPT:
             self._identities.clear()
             self._keys.clear()
         labels = msgspec.json.decode(metric, type=dict[str, str])
-        name = page_name(labels.pop("__name__"))
+        name = page_name(labels.pop("__name__", ""))
+        if name not in _WANTED:
+            return None
         own = frozenset(item for item in labels.items() if item[0] in _OWN_LABELS)
         others = frozenset(labels.items()) - (frozenset() if is_info(name) else own)
         identity = _Identity(labels.get(_INSTANCE, ""), others, self._shared((name, own)))
@@ -96,3 +103,8 @@ class SeriesNames:
 
     def _shared(self, key: SeriesKey) -> SeriesKey:
         return self._keys.setdefault(key, key)
+
+
+def _named_by_others(labels: _Labels) -> str:
+    """Return what an engine is called whose store has no ``instance`` label."""
+    return ",".join(f"{name}={value}" for name, value in sorted(labels) if name not in _REPLICA_LABELS)
