@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -57,6 +57,8 @@ class Target:
     url: str = field(init=False)
     shown: str = field(init=False)
     is_stopped: bool = False
+    faults: set[str] = field(default_factory=set)
+    """Kinds of unforeseen exceptions that were logged."""
 
     def __post_init__(self) -> None:
         self.url = metrics_url(self.name)
@@ -116,7 +118,8 @@ class Scraper:
         )
         now_seconds = self._clock.now_seconds()
         # The page was written between the question and its answer: the middle is off by half of that at most.
-        outcome = self._take_in(target, fetched, now_seconds - (time.monotonic() - started) / 2)
+        fetched = self._take_in(target, fetched, now_seconds - (time.monotonic() - started) / 2)
+        outcome = fetched.outcome
         target.duration_seconds = time.monotonic() - started
         target.last_scrape_seconds = now_seconds
         self._telemetry.scrapes.labels(outcome).inc()
@@ -128,10 +131,23 @@ class Scraper:
             target.facts_due_seconds = now_seconds + _FACTS_SECONDS
             await self._ask_facts(target)
 
-    def _take_in(self, target: Target, fetched: Fetched, now_seconds: float) -> Outcome:
+    def _take_in(self, target: Target, fetched: Fetched, now_seconds: float) -> Fetched:
+        """Take a page in; what came of it, a fault that nobody foresaw too, costs no evidence but its own."""
         if fetched.text is None:
-            return fetched.outcome
-        page = self._reader.read(fetched.text, target.url)
+            return fetched
+        try:
+            return replace(fetched, outcome=self._observe(target, fetched.text, now_seconds))
+        except Exception as error:  # one page must neither end the scraping nor fill the log
+            kind = type(error).__name__
+            if kind not in target.faults:
+                target.faults.add(kind)
+                log.exception(
+                    "a page broke what reads it", target=target.shown, deployment=target.pipeline.config.name
+                )
+            return Fetched(Outcome.FAILED, detail=f"{kind} while it was taken in")
+
+    def _observe(self, target: Target, text: bytes, now_seconds: float) -> Outcome:
+        page = self._reader.read(text, target.url)
         restarted = target.pipeline.observe_page(target.name, now_seconds, page.engines)
         if page.engines:
             target.first_page_seconds = target.first_page_seconds or now_seconds

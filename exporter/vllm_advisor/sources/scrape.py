@@ -35,6 +35,7 @@ class Outcome(StrEnum):
     MALFORMED = "malformed"
     DUPLICATE_SERIES = "duplicate_series"
     RESTARTED = "restarted"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
