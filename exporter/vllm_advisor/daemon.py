@@ -25,7 +25,7 @@ from vllm_advisor.errors import AdvisorError
 from vllm_advisor.scraper import Scraper, Target
 from vllm_advisor.shard import WHOLE, Shard
 from vllm_advisor.sources.access_logs import Outcome as LineOutcome
-from vllm_advisor.sources.scrape import Outcome, new_session
+from vllm_advisor.sources.scrape import WELL, new_session
 from vllm_advisor.store import Store
 from vllm_advisor.web.listener import Listener
 from vllm_advisor.web.served import Served, ServedDeployment, WebOptions
@@ -278,8 +278,7 @@ class Daemon:
 
     def _target_states(self) -> list[dict[str, Any]]:
         """Return how every target's last scrape went, those that are not well first."""
-        well = {Outcome.OK, Outcome.RESTARTED}
-        return [target.state() for target in sorted(self._targets(), key=lambda one: one.outcome in well)]
+        return [target.state() for target in sorted(self._targets(), key=lambda one: one.outcome in WELL)]
 
 
 def _open_all(

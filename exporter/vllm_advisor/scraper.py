@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import aiohttp
@@ -14,11 +14,12 @@ import structlog
 from vllm_advisor.addresses import base_url, metrics_url, without_password
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import GlobalConfig
+from vllm_advisor.evidence.deployment import Succession
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.sources.engine_doors import fetch_facts
 from vllm_advisor.sources.engine_facts import EngineFacts
 from vllm_advisor.sources.page import Page, PageReader, Problem
-from vllm_advisor.sources.scrape import Fetched, Outcome, fetch_page
+from vllm_advisor.sources.scrape import WELL, Fetched, Outcome, fetch_page
 from vllm_advisor.web.telemetry import Telemetry
 
 __all__ = ["Scraper", "Target"]
@@ -136,7 +137,7 @@ class Scraper:
         if fetched.text is None:
             return fetched
         try:
-            return replace(fetched, outcome=self._observe(target, fetched.text, now_seconds))
+            return self._observe(target, fetched.text, now_seconds)
         except Exception as error:  # one page must neither end the scraping nor fill the log
             kind = type(error).__name__
             if kind not in target.faults:
@@ -146,13 +147,15 @@ class Scraper:
                 )
             return Fetched(Outcome.FAILED, detail=f"{kind} while it was taken in")
 
-    def _observe(self, target: Target, text: bytes, now_seconds: float) -> Outcome:
+    def _observe(self, target: Target, text: bytes, now_seconds: float) -> Fetched:
         page = self._reader.read(text, target.url)
-        restarted = target.pipeline.observe_page(target.name, now_seconds, page.engines)
+        succession = target.pipeline.observe_page(target.name, now_seconds, page.engines)
         if page.engines:
             target.first_page_seconds = target.first_page_seconds or now_seconds
             target.last_page_seconds = now_seconds
-        return Outcome.RESTARTED if restarted else _outcome(page)
+        if succession is Succession.IN_TURNS:
+            return Fetched(Outcome.SEVERAL_ENGINES, text, "they answer in turns: give the address of each")
+        return Fetched(Outcome.RESTARTED if succession is Succession.RESTARTED else _outcome(page), text)
 
     async def _ask_facts(self, target: Target) -> None:
         facts = await fetch_facts(
@@ -170,13 +173,12 @@ def _outcome(page: Page) -> Outcome:
 
 def _note(target: Target, outcome: Outcome, detail: str) -> None:
     before, target.outcome, target.detail = target.outcome, outcome, detail
-    steady = {Outcome.OK, Outcome.RESTARTED}
     if outcome is Outcome.RESTARTED:
         log.info("engine restarted", target=target.shown, deployment=target.pipeline.config.name)
-    if before is outcome or {before, outcome} <= steady:
+    if before is outcome or {before, outcome} <= WELL:
         return
-    event = "target is well" if outcome in steady else "target is not well"
-    level = "info" if outcome in steady else "warning"
+    event = "target is well" if outcome in WELL else "target is not well"
+    level = "info" if outcome in WELL else "warning"
     getattr(log, level)(
         event,
         target=target.shown,

@@ -34,7 +34,7 @@ STEADY_OUTCOMES = {
     "empty": "no_vllm_families",
     "router": "router",
 }
-CASES = [*STEADY_OUTCOMES, "packed", "restart", "vanishing"]
+CASES = [*STEADY_OUTCOMES, "packed", "restart", "in_turns", "vanishing"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,17 @@ def test_a_restart_is_counted_and_said_once(watched: Watched) -> None:
     """Counters that fall are one restart; before and after it the engine is well."""
     assert watched.value("scrapes", outcome="restarted") == 1
     assert [event["msg"] for event in watched.events("restart")] == ["target is well", "engine restarted"]
+
+
+def test_engines_that_take_turns_at_one_address_are_said_once(watched: Watched) -> None:
+    """The second began to count before the first: no restart, and so it stays."""
+    said = [(event["msg"], event.get("outcome")) for event in watched.events("in_turns")]
+
+    assert said == [
+        ("target is well", "ok"),
+        ("target is not well", "several_engines"),
+    ]
+    assert watched.value("scrapes", outcome="several_engines") >= ROUNDS - 3
 
 
 def test_an_engine_that_vanishes_and_comes_back_is_said_twice(watched: Watched) -> None:

@@ -18,6 +18,7 @@ GIGABYTE = 1_000_000_000
 _BOMB = gzip.compress(bytes(GIGABYTE // 10), 1)
 
 _GROWING = re.compile(rb"^(vllm:\S*_(?:total|bucket|sum|count)\b.* )(\S+)$", re.MULTILINE)
+_BEGAN = re.compile(rb"^(vllm:generation_tokens_created\S* )\S+$", re.MULTILINE)
 _SERIES = b'vllm:generation_tokens_total{engine="0",model_name="mid-llama"} '
 
 
@@ -146,6 +147,10 @@ def _restart(engine: _Engine, number: int) -> None:
     engine.answer(grown_page(number if number <= 4 else number - 4))
 
 
+def _in_turns(engine: _Engine, number: int) -> None:
+    engine.answer(_BEGAN.sub(rb"\g<1>1.79613413%d577e+09" % (number % 2), grown_page(number)))
+
+
 def _vanishing(engine: _Engine, number: int) -> None:
     if 3 < number <= 6:
         engine.hang_up()
@@ -188,6 +193,7 @@ CASES: dict[str, Callable[[_Engine, int], None]] = {
     "packed_and_cut": _packed_and_cut,
     "packed_bomb": _packed_bomb,
     "restart": _restart,
+    "in_turns": _in_turns,
     "vanishing": _vanishing,
     "no_vllm_family": _no_vllm_family,
     "empty": _empty,

@@ -29,7 +29,8 @@ class Histogram:
 class EngineSample:
     """What is read of one engine (one data-parallel rank) on one page; None where the page lacks it.
 
-    Counters are since ``created_seconds``, the Unix time of the engine's start. ``*_sum`` are seconds, or tokens for ``iteration_sum``.
+    Counters are since ``created_seconds``, the Unix time of the engine's start. ``*_sum`` are seconds, or
+    tokens for ``iteration_sum``.
     Field meanings and versions: `sources.families`.
     """
 

@@ -34,8 +34,13 @@ class Outcome(StrEnum):
     ROUTER = "router"
     MALFORMED = "malformed"
     DUPLICATE_SERIES = "duplicate_series"
+    SEVERAL_ENGINES = "several_engines"
     RESTARTED = "restarted"
     FAILED = "failed"
+
+
+WELL = frozenset({Outcome.OK, Outcome.RESTARTED})
+"""After these there is nothing to mend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from vllm_advisor.sources.scrape import WELL
 from vllm_advisor.web.api.answer import json_answer
 from vllm_advisor.web.api.evidence import TABLES
 from vllm_advisor.web.api.routes import find_deployment
@@ -26,7 +27,6 @@ from vllm_advisor.web.words import (
 
 __all__ = ["configuration", "deployment", "overview", "targets", "to_prefix"]
 
-_WELL = {"ok", "restarted", None}
 _LATEST_CHANGES = 20
 _GRADES = (
     ("measured", "It lies within what was observed, with enough samples on each side."),
@@ -43,7 +43,7 @@ async def overview(request: web.Request) -> web.Response:
     served = request.app[SERVED]
     recommendations = list(served.recommendations().values())
     outcomes = [target["outcome"] for target in served.targets()]
-    unwell = sum(1 for outcome in outcomes if outcome not in _WELL)
+    unwell = sum(1 for outcome in outcomes if outcome not in {*WELL, None})
     summary = overview_summary(recommendations, len(outcomes), unwell)
     return _page(render("overview.html", root=".", recommendations=recommendations, summary=summary))
 
@@ -58,7 +58,7 @@ async def targets(request: web.Request) -> web.Response:
     states = request.app[SERVED].targets()
     if not _is_for_people(request):
         return json_answer({"targets": states})
-    return _page(render("targets.html", root=".", page="targets", targets=states))
+    return _page(render("targets.html", root=".", page="targets", targets=states, well_outcomes=WELL))
 
 
 async def configuration(request: web.Request) -> web.Response:

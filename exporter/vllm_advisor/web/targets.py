@@ -9,15 +9,13 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from vllm_advisor.sources.scrape import Outcome
+from vllm_advisor.sources.scrape import WELL
 from vllm_advisor.web.metrics import PREFIX
 
 __all__ = ["TARGETS_HELP", "TARGETS_NAME", "TargetCollector"]
 
 TARGETS_NAME = PREFIX + "targets"
 TARGETS_HELP = "Targets by whether their last scrape gave an engine's page without a problem."
-
-_UP = (Outcome.OK, Outcome.RESTARTED)
 
 
 class TargetCollector(Collector):
@@ -35,7 +33,7 @@ class TargetCollector(Collector):
         counts: dict[str, Counter[str]] = {}
         for target in self._targets():
             if target["outcome"] is not None:
-                state = "up" if target["outcome"] in _UP else "down"
+                state = "up" if target["outcome"] in WELL else "down"
                 counts.setdefault(target["deployment"], Counter())[state] += 1
         family = GaugeMetricFamily(TARGETS_NAME, TARGETS_HELP, labels=("deployment", "state"))
         for deployment, states in counts.items():
