@@ -52,9 +52,9 @@ class DeploymentPipeline:
         """Take in one page; return how it follows the last of its target."""
         return self.evidence.observe_page(target, time_seconds, engines)
 
-    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> None:
-        """Take in successive pages of a target."""
-        self.evidence.observe_series(target, engines)
+    def observe_series(self, target: str, engines: Iterable[EngineSeries]) -> Succession:
+        """Take in successive pages of a target; return how they follow those before."""
+        return self.evidence.observe_series(target, engines)
 
     def observe_facts(self, target: str, facts: EngineFacts) -> None:
         """Take in what a target says of its configuration elsewhere than on its page."""

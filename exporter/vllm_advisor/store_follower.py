@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import structlog
 
-from vllm_advisor.addresses import host_and_port
+from vllm_advisor.addresses import host_and_port, without_password
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config_discovery import PrometheusConfig
-from vllm_advisor.evidence.deployment import GAP_SECONDS
+from vllm_advisor.evidence.deployment import GAP_SECONDS, Succession
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.engine_series import EngineSeries
@@ -80,6 +80,7 @@ class StoreFollower:
         self._stretch_seconds = _FIRST_STRETCH_SECONDS
         self._longest_seconds = _LONGEST_STRETCH_SECONDS
         self._warns = False
+        self._in_turns: set[str] = set()
         self._fails = False
         self._well_seconds = 0.0
         self._told_seconds = 0.0
@@ -236,7 +237,15 @@ class StoreFollower:
         self._observe(name, engines)
 
     def _observe(self, name: str, engines: Iterable[EngineSeries]) -> None:
-        self._pipeline.observe_series(name, [one for one in engines if len(one.time_seconds)])
+        known = [one for one in engines if len(one.time_seconds)]
+        succession = self._pipeline.observe_series(name, known)
+        if succession is Succession.IN_TURNS and name not in self._in_turns:
+            self._in_turns.add(name)
+            log.warning(
+                "several engines answer in turns behind one address of the store",
+                deployment=self._pipeline.config.name,
+                target=without_password(name),
+            )
 
     def _tell(self, position_seconds: float, done_ratio: float) -> None:
         if time.monotonic() - self._told_seconds < _PROGRESS_SECONDS:

@@ -281,6 +281,32 @@ async def test_an_answer_in_part_is_told_once(partial: Answer) -> None:
     assert [event["event"] for event in events].count("the store answers in part") == 1
 
 
+async def test_engines_that_take_turns_behind_one_address_are_told_once() -> None:
+    """Each counts from a moment of its own, and so nothing follows from one page to the next."""
+    pages = [
+        ScrapedPage(one.time_seconds, "vllm:8000", began(one.text, 1e9 + INSTANCES.index(one.instance)))
+        for one in history(time.time() - 5, 1.0)
+    ]
+    with capture_logs() as events:
+        async with served(pages) as store:
+            reading = pipeline(store)
+            async with following(reading) as followed:
+                await until(lambda: (followed.state()["position_seconds"] or 0) > time.time() - 60)
+    told = [event for event in events if event["event"].startswith("several engines")]
+    assert [event["target"] for event in told] == ["vllm:8000"]
+    assert requests_seen(reading) == 0
+
+
+def began(page: str, created_seconds: float) -> str:
+    """Return a page with the moment from which its counters count."""
+    return re.sub(
+        r"^vllm:generation_tokens_total(\{.*\}) .*$",
+        rf"\g<0>\nvllm:generation_tokens_created\1 {created_seconds}",
+        page,
+        flags=re.MULTILINE,
+    )
+
+
 async def test_ports_that_go_without_saying() -> None:
     """A page at port 80 is one page, whether the store's label or the target says so."""
     pages = [
