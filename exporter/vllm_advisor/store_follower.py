@@ -136,16 +136,16 @@ class StoreFollower:
             behind_seconds = until_seconds - position_seconds
             if behind_seconds <= 0:
                 return
-            self.is_catching_up = behind_seconds > max(_BEHIND_SECONDS, 2 * self._config.interval_seconds)
+            self.is_catching_up |= behind_seconds > max(_BEHIND_SECONDS, 2 * self._config.interval_seconds)
             started = time.monotonic()
             end_seconds = min(until_seconds, position_seconds + self._stretch_seconds)
             matrix = await self._read(api, position_seconds, end_seconds)
             if matrix is not None and end_seconds == until_seconds:
                 self._position_seconds = _reached(matrix, position_seconds, end_seconds)
-            if not self.is_catching_up:
                 return
-            self._tell(end_seconds, 1 - behind_seconds / self._pipeline.config.context.window_seconds)
-            await asyncio.sleep(time.monotonic() - started)
+            if self.is_catching_up:
+                self._tell(end_seconds, 1 - behind_seconds / self._pipeline.config.context.window_seconds)
+                await asyncio.sleep(time.monotonic() - started)
 
     async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> Matrix | None:
         """Take a stretch in; return what it was, None when a shorter one has to be asked for."""

@@ -173,6 +173,17 @@ async def test_a_store_that_gives_little_at_once_is_asked_for_less(status: int) 
     assert refused < len(store.asked_seconds) / 4
 
 
+async def test_advice_waits_for_the_last_minutes_too() -> None:
+    """However short the stretches that a store gives, the past is read when all of it is."""
+    pages = history(time.time() - 5, 1.0)
+    async with served(pages) as store:
+        store.limit = lambda stretch: web.Response(status=422) if stretch > 80 else None
+        reading = pipeline(store)
+        async with following(reading) as followed:
+            await until(lambda: not followed.is_catching_up, seconds=60)
+            assert requests_seen(reading) == pytest.approx(requests_of(pages))
+
+
 def with_labels(change: Callable[[dict[str, str], float], dict[str, str]]) -> Callable[[Answer], Answer]:
     """Return what gives every sample's series other labels."""
 
