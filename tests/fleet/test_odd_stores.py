@@ -27,6 +27,7 @@ from vllm_advisor.store_follower import StoreFollower
 
 Answer = dict[str, Any]
 CHANGED_SECONDS = time.time() - 3000
+READER = PageReader()
 
 
 class OddStore:
@@ -112,7 +113,7 @@ def requests_of(pages: list[ScrapedPage]) -> float:
 
 def observe(reading: DeploymentPipeline, page: ScrapedPage, name: str) -> None:
     """Take a page in that was scraped."""
-    reading.observe_page(name, page.time_seconds, PageReader().read(page.text.encode(), name).engines)
+    reading.observe_page(name, page.time_seconds, READER.read(page.text.encode(), name).engines)
 
 
 async def test_the_past_counts_that_is_read_after_scraping_began() -> None:
@@ -260,8 +261,9 @@ async def test_other_labels_and_series_cost_nothing(name: str) -> None:
     ],
     ids=["vector", "error", "no labels", "no pair", "no time", "list", "null"],
 )
-async def test_an_answer_of_another_kind_is_told_once(answer: Any) -> None:
+async def test_an_answer_of_another_kind_is_told_once(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a failure of the store, told in one line, until there is an answer again."""
+    monkeypatch.setattr("vllm_advisor.store_follower._PATIENCE_SECONDS", 0.5)
     pages = history(time.time() - 5, 1.0)
     with capture_logs() as events:
         async with served(pages) as store:
