@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -217,8 +218,9 @@ class DeploymentEvidence:
         """Return what all of it says at one moment, the caller's clock being the only one."""
         self.settle(now_seconds)
         self.timeline.forget(now_seconds)
-        agreeing = [engine for engine in self._engines.values() if engine.signature == self._signature]
-        facts = _with_smallest_pool([engine.facts for engine in agreeing]) or self._given
+        agreeing = [engine for engine in self._engines.values() if self._agrees(engine)]
+        telling_most = [engine for engine in agreeing if engine.signature == self._signature]
+        facts = _with_smallest_pool([engine.facts for engine in telling_most or agreeing]) or self._given
         return DeploymentSnapshot(
             now_seconds=now_seconds,
             model_name=agreeing[0].last.model_name if agreeing else None,
@@ -228,7 +230,7 @@ class DeploymentEvidence:
                     engine.last.model_name,
                     engine.facts,
                     engine.seen_seconds,
-                    engine.signature == self._signature,
+                    self._agrees(engine),
                     engine.last.level("running"),
                     engine.last.level("waiting"),
                     engine.last.level("kv_used_ratio"),
@@ -293,7 +295,7 @@ class DeploymentEvidence:
         pieces = [series]
         if before is not None:
             pieces.insert(0, _made_alike(before.last, series.bounds))
-        counts = self._signature is None or engine.signature == self._signature
+        counts = self._signature is None or self._agrees(engine)
         self._pending.append(Pages(engine_id, tuple(pieces), counts))
         self._pending_pages += len(series.time_seconds)
 
@@ -316,13 +318,27 @@ class DeploymentEvidence:
                 del self._engines[engine_id]
                 self.latency.forget_engine(engine_id)
 
+    def _agrees(self, engine: _Engine) -> bool:
+        return self._signature is not None and _agrees(engine.signature, self._signature)
+
     def _settle_signature(self, now_seconds: float) -> None:
-        """Follow what most engines are; when that changes, a new epoch begins."""
-        signatures: list[tuple[object, ...] | None] = [one.signature for one in self._engines.values()]
-        if not signatures or signatures.count(self._signature) * 2 >= len(signatures):
+        """Follow what most engines are; when that changes, a new epoch begins.
+
+        What an earlier daemon knew of them holds until they tell something else.
+        """
+        signatures = Counter(one.signature for one in self._engines.values())
+        if not signatures:
             return
-        most = max(signatures, key=signatures.count)
-        if self._signature and most and _differ(self._signature, most):
+
+        def engines_like(signature: tuple[object, ...]) -> int:
+            return sum(count for one, count in signatures.items() if _agrees(one, signature))
+
+        before, most = self._signature, max(signatures, key=engines_like)
+        is_other = before is not None and _differ(before, most)
+        enough = signatures.total() / 2 if is_other else engines_like(most)
+        if before is not None and engines_like(before) >= enough:
+            return
+        if is_other:
             self.latency.start_epoch(now_seconds)
             self.occupancy.start_epoch()
             self.shape.start_epoch()
@@ -358,6 +374,11 @@ def _differ(before: tuple[object, ...], after: tuple[object, ...]) -> bool:
     return any(
         old is not None and new is not None and old != new for old, new in zip(before, after, strict=True)
     )
+
+
+def _agrees(signature: tuple[object, ...], most: tuple[object, ...]) -> bool:
+    """Tell whether an engine is as most are; what is not known of it (one in a store) is no difference."""
+    return all(own is None or own == theirs for own, theirs in zip(signature, most, strict=True))
 
 
 def _with_smallest_pool(facts: list[EngineFacts]) -> EngineFacts | None:
