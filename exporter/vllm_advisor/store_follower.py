@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import structlog
 
-from vllm_advisor.addresses import host_and_port, without_password
+from vllm_advisor.addresses import without_password
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config_discovery import PrometheusConfig
 from vllm_advisor.evidence.deployment import GAP_SECONDS, Succession
+from vllm_advisor.own_pages import OwnPages
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.engine_series import EngineSeries
 from vllm_advisor.sources.http_client import AnswerError, TooSlowError
-from vllm_advisor.sources.prometheus import Matrix, StoreApi, StoredPages, StoredStretch, TooMuchError
+from vllm_advisor.sources.prometheus import Matrix, StoreApi, StoredPages, StretchLength, TooMuchError
 
 __all__ = ["StoreFollower"]
 
-_FIRST_STRETCH_SECONDS = 300.0
-_SHORTEST_STRETCH_SECONDS = 60.0
-_LONGEST_STRETCH_SECONDS = 7200.0
-_SAMPLES_AT_ONCE = 400_000
-_GROWTH = 1.02
-"""How much longer a stretch may be after each answer than the store would give before."""
 _BEHIND_SECONDS = 300.0
 _LATE_SECONDS = 120.0
 """So far behind our clock a store's newest samples may be and still be waited for."""
@@ -40,19 +33,6 @@ _PATIENCE_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class _OwnPages:
-    """From when to when an engine was scraped by ourselves without a stop.
-
-    Args:
-        is_apart: whether that began while there was a past to read, so that the past comes after it.
-    """
-
-    first_seconds: float
-    last_seconds: float
-    is_apart: bool = False
 
 
 class StoreFollower:
@@ -74,11 +54,9 @@ class StoreFollower:
         self._pages = StoredPages()
         self._position_seconds: float | None = state["position_seconds"] if state else None
         self._is_resumed = self._position_seconds is not None
-        self._own = {address: _spans(spans) for address, spans in (state or {}).get("own", {}).items()}
+        self._own = OwnPages((state or {}).get("own"))
         self._targets: Sequence[Target] = ()
-        self._names: dict[str, str] = {}
-        self._stretch_seconds = _FIRST_STRETCH_SECONDS
-        self._longest_seconds = _LONGEST_STRETCH_SECONDS
+        self._length = StretchLength()
         self._warns = False
         self._in_turns: set[str] = set()
         self._fails = False
@@ -101,8 +79,7 @@ class StoreFollower:
     def state(self) -> dict[str, Any]:
         """Return how far the store was read, as plain JSON values."""
         self._note_own()
-        own = {address: [list(astuple(span)) for span in spans] for address, spans in self._own.items()}
-        return {"position_seconds": self._position_seconds, "own": own}
+        return {"position_seconds": self._position_seconds, "own": self._own.state()}
 
     def close(self) -> None:
         """Stop reading; what was read stands in the evidence."""
@@ -138,7 +115,7 @@ class StoreFollower:
                 return
             self.is_catching_up |= behind_seconds > max(_BEHIND_SECONDS, 2 * self._config.interval_seconds)
             started = time.monotonic()
-            end_seconds = min(until_seconds, position_seconds + self._stretch_seconds)
+            end_seconds = min(until_seconds, position_seconds + self._length.seconds)
             matrix = await self._read(api, position_seconds, end_seconds)
             if matrix is not None and end_seconds == until_seconds:
                 self._position_seconds = _reached(matrix, position_seconds, end_seconds)
@@ -152,14 +129,14 @@ class StoreFollower:
         try:
             matrix = await api.samples(start_seconds - self._overlap_seconds, end_seconds)
         except TooMuchError:
-            if not self._shorten(end_seconds - start_seconds):
+            if not self._length.shorten(end_seconds - start_seconds):
                 raise
             return None
         except TooSlowError:
-            self._shorten(end_seconds - start_seconds)
+            self._length.shorten(end_seconds - start_seconds)
             raise
         self._warn(matrix.warning)
-        self._fit_stretch(len(matrix.values) / (end_seconds - start_seconds))
+        self._length.fit(len(matrix.values) / (end_seconds - start_seconds))
         await asyncio.sleep(0)
         try:
             stretches = list(self._pages.stretches(matrix, start_seconds, with_last_before=self._is_resumed))
@@ -168,10 +145,11 @@ class StoreFollower:
         await asyncio.sleep(0)
         self._note_own()
         for stretch in stretches:
-            self._take_in(stretch)
+            for name, engines in self._own.left_out_of(stretch):
+                self._observe(name, engines)
         self._is_resumed = False
         self._position_seconds = end_seconds
-        self._forget_own()
+        self._own.forget_before(end_seconds)
         self._pipeline.settle(end_seconds)
         self._well_seconds = time.monotonic()
         self._note("")
@@ -182,63 +160,11 @@ class StoreFollower:
         """How far back to ask for the last pages that an earlier daemon read, to compare the next with."""
         return GAP_SECONDS if self._is_resumed else 0.0
 
-    def _shorten(self, asked_seconds: float) -> bool:
-        """Ask for less from now on; return whether that is possible."""
-        if asked_seconds <= _SHORTEST_STRETCH_SECONDS:
-            return False
-        self._longest_seconds = max(_SHORTEST_STRETCH_SECONDS, asked_seconds / 2)
-        self._stretch_seconds = self._longest_seconds
-        return True
-
     def _note_own(self) -> None:
-        """Note what was scraped by ourselves up to this moment."""
-        self._names = {}
-        for target in self._targets:
-            address = host_and_port(target.url)
-            self._names[address] = target.name
-            first_seconds, last_seconds = target.first_page_seconds, target.last_page_seconds
-            if first_seconds is None or last_seconds is None:
-                continue
-            spans = self._own.setdefault(address, [])
-            if not spans or spans[-1].first_seconds < first_seconds:
-                read_seconds = self._position_seconds or 0.0
-                spans.append(_OwnPages(first_seconds, 0.0, first_seconds - read_seconds > GAP_SECONDS))
-            spans[-1].last_seconds = last_seconds
+        self._own.note(self._targets, self._position_seconds or 0.0)
 
-    def _forget_own(self) -> None:
-        """Drop what lies before all that is still to be read."""
-        position_seconds = self._position_seconds or 0.0
-        for address, spans in list(self._own.items()):
-            self._own[address] = [span for span in spans if span.last_seconds >= position_seconds]
-            if not self._own[address]:
-                del self._own[address]
-
-    def _fit_stretch(self, samples_per_second: float) -> None:
-        """Ask for about as many samples each time, however many engines there are."""
-        wanted_seconds = _SAMPLES_AT_ONCE / max(samples_per_second, 1.0)
-        self._longest_seconds = min(_LONGEST_STRETCH_SECONDS, _GROWTH * self._longest_seconds)
-        self._stretch_seconds = min(
-            self._longest_seconds,
-            4 * self._stretch_seconds,
-            max(_SHORTEST_STRETCH_SECONDS, wanted_seconds),
-        )
-
-    def _take_in(self, stretch: StoredStretch) -> None:
-        """Observe the pages that were not scraped by ourselves."""
-        address = _address(stretch.instance)
-        name = self._names.get(address, stretch.instance)
-        engines = stretch.engines
-        for span in self._own.get(address, ()):
-            engines = tuple(one.outside(span.first_seconds, span.last_seconds) for one in engines)
-            if span.is_apart:
-                past = [_as_another(one.outside(span.first_seconds, math.inf)) for one in engines]
-                self._observe(name, past)
-                engines = tuple(one.outside(-math.inf, span.first_seconds) for one in engines)
-        self._observe(name, engines)
-
-    def _observe(self, name: str, engines: Iterable[EngineSeries]) -> None:
-        known = [one for one in engines if len(one.time_seconds)]
-        succession = self._pipeline.observe_series(name, known)
+    def _observe(self, name: str, engines: Sequence[EngineSeries]) -> None:
+        succession = self._pipeline.observe_series(name, engines)
         if succession is Succession.IN_TURNS and name not in self._in_turns:
             self._in_turns.add(name)
             log.warning(
@@ -279,22 +205,3 @@ def _reached(matrix: Matrix, start_seconds: float, end_seconds: float) -> float:
     newest_seconds = matrix.newest_seconds()
     known_seconds = start_seconds if newest_seconds is None else max(start_seconds, newest_seconds)
     return min(end_seconds, max(known_seconds, end_seconds - _LATE_SECONDS))
-
-
-def _spans(saved: Sequence[Any]) -> list[_OwnPages]:
-    """Read one address' spans; earlier versions kept a single one."""
-    spans = saved if saved and isinstance(saved[0], list) else [saved]
-    return [_OwnPages(*span) for span in spans]
-
-
-def _address(instance: str) -> str:
-    """Return the address that a store's ``instance`` label means."""
-    try:
-        return host_and_port(f"http://{instance}")
-    except ValueError:
-        return instance
-
-
-def _as_another(engine: EngineSeries) -> EngineSeries:
-    """Return pages as those of another engine: later ones of this one have been seen already."""
-    return replace(engine, engine=f"{engine.engine} before")

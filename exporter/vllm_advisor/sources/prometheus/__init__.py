@@ -5,5 +5,6 @@ from __future__ import annotations
 from vllm_advisor.sources.prometheus.api import StoreApi, TooMuchError
 from vllm_advisor.sources.prometheus.matrix import Matrix
 from vllm_advisor.sources.prometheus.pages import StoredPages, StoredStretch
+from vllm_advisor.sources.prometheus.stretch_length import StretchLength
 
-__all__ = ["Matrix", "StoreApi", "StoredPages", "StoredStretch", "TooMuchError"]
+__all__ = ["Matrix", "StoreApi", "StoredPages", "StoredStretch", "StretchLength", "TooMuchError"]
