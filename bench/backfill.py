@@ -41,6 +41,8 @@ _SLOWNESS_IDLE = 0.4
 _SLO_TPOT = "75ms"
 """Met up to two thirds of the sequences that a busy engine runs."""
 _LOGGED_EVERY_SECONDS = 5
+_LATER_HOURS = 2
+"""How long the engines go on after now: they are there when all is written and read."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _numbers(name: str, value: float, past: Past) -> list[str]:
 def write_blocks(blocks: Path, engines: int, hours: float) -> None:
     """Write the blocks that Prometheus serves, text for one at a time."""
     text, part = blocks.with_suffix(".om"), blocks.with_suffix(".part")
-    past = pasts(engines, hours, int(time.time()) - 60)
+    past = pasts(engines, hours + _LATER_HOURS, int(time.time()) + _LATER_HOURS * 3600)
     first_block, last_block = past[0].times_seconds[[0, -1]] // _BLOCK_SECONDS
     for block in range(first_block, last_block + 1):
         span = (block * _BLOCK_SECONDS, (block + 1) * _BLOCK_SECONDS)
@@ -196,8 +198,10 @@ def measure(folder: Path, blocks: Path, engines: int, hours: float) -> bool:
         own_before = usage_of(pid)
         answer = first_answer(folder / "advisor.log", own, 3600)
         own_after, server_after, passed = usage_of(pid), usage_of(server), time.monotonic() - started
-    pages = engines * int(hours * 3600 / EVERY_SECONDS)
-    print(f"{engines} engines, {hours:g} h at {EVERY_SECONDS} s: {pages:,} pages, {passed:.0f} s in all")
+    read_seconds = time.time() - first_seconds(blocks)
+    pages = int(engines * read_seconds / EVERY_SECONDS)
+    past = f"{read_seconds / 3600:.1f} h at {EVERY_SECONDS} s"
+    print(f"{engines} engines, {past}: {pages:,} pages, {passed:.0f} s in all")
     print(f"  {'':14}{'CPU s':>9}{'peak MB':>10}")
     print(f"  {'vllm-advisor':14}{used(own_before, own_after)}")
     print(f"  {'prometheus':14}{used(server_before, server_after)}")
