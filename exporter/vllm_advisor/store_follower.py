@@ -116,22 +116,23 @@ class StoreFollower:
             self.is_catching_up |= behind_seconds > max(_BEHIND_SECONDS, 2 * self._config.interval_seconds)
             started = time.monotonic()
             end_seconds = min(until_seconds, position_seconds + self._length.seconds)
-            matrix = await self._read(api, position_seconds, end_seconds)
-            if matrix is not None and end_seconds == until_seconds:
-                self._position_seconds = _reached(matrix, position_seconds, end_seconds)
+            is_newest = end_seconds == until_seconds
+            if await self._read(api, position_seconds, end_seconds, is_newest=is_newest) and is_newest:
                 return
             if self.is_catching_up:
                 self._tell(end_seconds, 1 - behind_seconds / self._pipeline.config.context.window_seconds)
                 await asyncio.sleep(time.monotonic() - started)
 
-    async def _read(self, api: StoreApi, start_seconds: float, end_seconds: float) -> Matrix | None:
-        """Take a stretch in; return what it was, None when a shorter one has to be asked for."""
+    async def _read(
+        self, api: StoreApi, start_seconds: float, end_seconds: float, *, is_newest: bool
+    ) -> bool:
+        """Take a stretch in; return whether that was possible, or a shorter one has to be asked for."""
         try:
             matrix = await api.samples(start_seconds - self._overlap_seconds, end_seconds)
         except TooMuchError:
             if not self._length.shorten(end_seconds - start_seconds):
                 raise
-            return None
+            return False
         except TooSlowError:
             self._length.shorten(end_seconds - start_seconds)
             raise
@@ -148,12 +149,12 @@ class StoreFollower:
             for name, engines in self._own.left_out_of(stretch):
                 self._observe(name, engines)
         self._is_resumed = False
-        self._position_seconds = end_seconds
-        self._own.forget_before(end_seconds)
+        self._position_seconds = _reached(matrix, start_seconds, end_seconds) if is_newest else end_seconds
+        self._own.forget_before(self._position_seconds)
         self._pipeline.settle(end_seconds)
         self._well_seconds = time.monotonic()
         self._note("")
-        return matrix
+        return True
 
     @property
     def _overlap_seconds(self) -> float:
