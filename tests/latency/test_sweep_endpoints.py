@@ -135,7 +135,7 @@ def test_a_chat_only_endpoint_is_told_to_chat(tmp_path: Path, capsys: pytest.Cap
         ({"stream_options"}, ["reports no usage"]),
         ({"ignore_eos", "stream_options"}, ["refuses ignore_eos", "reports no usage"]),
     ],
-    ids=str,
+    ids=["ignore_eos", "stream_options", "both"],
 )
 def test_parameters_that_are_refused_are_left_out(
     tmp_path: Path, refuses: set[str], noted: list[str]
