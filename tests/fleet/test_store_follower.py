@@ -17,6 +17,7 @@ from support.history import INSTANCES, ScrapedPage, history, write_blocks
 from support.stores import free_port, prometheus_store
 from vllm_advisor.clock import SteadyClock
 from vllm_advisor.config import DeploymentConfig
+from vllm_advisor.evidence.deployment import Succession
 from vllm_advisor.pipeline import DeploymentPipeline
 from vllm_advisor.scraper import Target
 from vllm_advisor.sources.engine_series import EngineSeries
@@ -35,10 +36,10 @@ class Recording(DeploymentPipeline):
         self.seen: list[tuple[float, str]] = []
         self.enough, self._enough_pages = asyncio.Event(), enough_pages
 
-    def observe_series(self, target: str, engines: Sequence[EngineSeries]) -> None:
+    def observe_series(self, target: str, engines: Sequence[EngineSeries]) -> Succession:
         """Note an engine's pages, and take them in."""
         self.seen += [(time_seconds, target) for one in engines for time_seconds in one.time_seconds.tolist()]
-        super().observe_series(target, engines)
+        return super().observe_series(target, engines)
 
     def settle(self, now_seconds: float) -> None:
         """Put what was seen of all engines in the order of time, as evidence does."""
@@ -97,7 +98,7 @@ async def test_an_interrupted_reading_goes_on(past: tuple[str, list[ScrapedPage]
     first = follower(pipeline)
     async with aiohttp.ClientSession() as session:
         first.follow(session, SteadyClock())
-        await pipeline.enough.wait()
+        await asyncio.wait_for(pipeline.enough.wait(), 60)
         state = first.state()
         read = list(pipeline.seen)
         first.close()
@@ -116,7 +117,7 @@ async def test_nothing_is_lost_where_a_reading_was_interrupted(past: tuple[str, 
     stopped = follower(first)
     async with aiohttp.ClientSession() as session:
         stopped.follow(session, SteadyClock())
-        await first.enough.wait()
+        await asyncio.wait_for(first.enough.wait(), 60)
         saved = json.loads(json.dumps([first.state(), stopped.state()]))
         stopped.close()
         await asyncio.sleep(0)
