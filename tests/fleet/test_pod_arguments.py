@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.memory import LLAMA_70B
 from vllm_advisor.arithmetic import load_arithmetic
 from vllm_advisor.config import EngineConfig
 from vllm_advisor.sources.engine_facts import CapSource, EngineFacts
@@ -154,18 +155,7 @@ FLAGS_THAT_CHANGE_A_POOL = {
 def test_a_pods_flag_does_what_the_configurations_does(name: str, tmp_path: Path) -> None:
     """The pool by arithmetic is the same, and another than without the flag."""
     word, configured = FLAGS_THAT_CHANGE_A_POOL[name]
-    model = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 8192,
-        "intermediate_size": 28672,
-        "num_hidden_layers": 80,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 8,
-        "max_position_embeddings": 131072,
-        "vocab_size": 128256,
-        "torch_dtype": "bfloat16",
-    }
+    model = LLAMA_70B | {"max_position_embeddings": 131072}
     (tmp_path / "config.json").write_text(json.dumps(model), encoding="utf-8")
     engine = {"model_config": str(tmp_path / "config.json"), "gpu_memory": "141GB", "max_num_seqs": 64}
 
