@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -44,7 +43,10 @@ def client_samples(text: str) -> Samples:
 
 
 def expected_number(samples: Samples, family: Family, part: str, engine: EngineSample) -> float | None:
-    """Return a family's number for one engine: of its newest name, the greatest gauge or summed counter."""
+    """Return a family's number for one engine: of its newest name, the greatest gauge or summed counter.
+
+    One that no engine counts, negative or too large to be exact, is unknown.
+    """
     for name in family.names:
         for prefix in PREFIXES:
             found = [
@@ -55,7 +57,7 @@ def expected_number(samples: Samples, family: Family, part: str, engine: EngineS
             ]
             if found:
                 number = max(found) if family.kind is Kind.GAUGE else sum(found)
-                return number if math.isfinite(number) else None
+                return number if 0 <= number <= 2**53 else None
     return None
 
 
